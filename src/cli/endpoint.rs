@@ -38,10 +38,32 @@ pub fn choose(host: &str, addresses: &[Address]) -> Address {
     }
 }
 
+/// An endpoint as this machine knows it, whose path leads through no socket.
+pub fn settled(endpoint: Endpoint) -> Result<Endpoint, CliError> {
+    let endpoint = rooted(endpoint)?;
+    let path = endpoint.address.path();
+    if let Some((path, socket)) = path.and_then(|path| Some((path, socket_within(path)?))) {
+        return Err(CliError::usage(format!(
+            "`{}` is no path: `{socket}` is a socket. What is asked of its server comes behind a colon: `{socket}:/…`",
+            path.display(),
+            socket = socket.display()
+        )));
+    }
+    Ok(endpoint)
+}
+
+/// The socket that a path leads through, as through a folder.
+fn socket_within(path: &Path) -> Option<&Path> {
+    let is_socket = |path: &Path| !listener::inodes(&Address::Unix(path.to_owned())).is_empty();
+    // Usually the path itself is one.
+    let mut above = path.ancestors().skip(1).filter(|_| !is_socket(path));
+    above.find(|folder| is_socket(folder))
+}
+
 /// An endpoint whose path begins at the root, also where it was typed below the current folder or the home. One that is too
 /// long for the kernel that way stays as it is.
 /// An abstract name that only HAProxy's padding leads to a socket is padded.
-pub fn settled(mut endpoint: Endpoint) -> Result<Endpoint, CliError> {
+fn rooted(mut endpoint: Endpoint) -> Result<Endpoint, CliError> {
     if let Address::Abstract(name) = &endpoint.address
         && let Some(padded) = Address::named(&format!("abns@{name}"))
         && listener::inodes(&endpoint.address).is_empty()

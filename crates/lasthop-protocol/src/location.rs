@@ -14,6 +14,9 @@ pub const HIDDEN: &str = "***";
 pub const UNENCODED: &str =
     "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
 
+const NO_USER: &str =
+    "no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`";
+
 pub fn unknown_parameter(given: &str, known: &str) -> String {
     format!("unknown parameter `{given}` (known: {known})")
 }
@@ -97,9 +100,12 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`, where a colon
-    /// within the path is only taken for the border before a slash.
+    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`. The first `:/` is the
+    /// border, as in nginx: what follows may be or contain a URL. A path with `:/` or `?` has to be encoded.
     pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
+        if socket_user(self.rest).is_some() {
+            return Err(NO_USER.to_owned());
+        }
         let plain = match self.rest.strip_prefix("//") {
             Some(encoded) if !is_path(encoded) => {
                 let (path, uri) = encoded.split_at(encoded.find('/').unwrap_or(encoded.len()));
@@ -108,19 +114,25 @@ impl<'a> Location<'a> {
             Some(plain) => plain,
             None => self.rest,
         };
-        Ok(match plain.rfind(":/") {
+        let (before, query) = plain.split_at(plain.find('?').unwrap_or(plain.len()));
+        Ok(match before.find(":/") {
             Some(at) => (plain[..at].to_owned(), &plain[at + 1..]),
-            None => (plain.to_owned(), "/"),
+            None if query.is_empty() => (plain.to_owned(), "/"),
+            None => (before.to_owned(), query),
         })
     }
 
     pub fn socket(&self, path: &str) -> Result<Endpoint, String> {
         let path = path.strip_prefix("//").filter(|path| is_path(path)).unwrap_or(path);
+        if socket_user(path).is_some() {
+            return Err(NO_USER.to_owned());
+        }
         let named = Address::named(path).filter(|_| self.transport.is_none());
         let address = named.or_else(|| is_path(path).then(|| self.like(Transport::Unix).at(path, "", 0)));
         let address = address.ok_or_else(|| {
+            let shown = without_password(path);
             format!(
-                "`{path}` is not the path of a socket: it must begin with `/`, `./` or `~/`, or with `@` for an abstract \
+                "`{shown}` is not the path of a socket: it must begin with `/`, `./` or `~/`, or with `@` for an abstract \
                  name (`abns@` as HAProxy pads it)"
             )
         })?;
@@ -130,6 +142,24 @@ impl<'a> Location<'a> {
         })
     }
 
+    /// `user:password@host`, decoded, with the path of a socket in place of a host; either may be absent.
+    pub fn credentials<'t>(&self, text: &'t str) -> Result<(Option<String>, Option<String>, &'t str), String> {
+        // The last `@`, because a password may have one that should have been encoded.
+        let split = if self.is_socket {
+            socket_user(text)
+        } else {
+            text.rsplit_once('@')
+        };
+        let Some((given, host)) = split else {
+            return Ok((None, None, text));
+        };
+        let (user, password) = given
+            .split_once(':')
+            .map_or((given, None), |(user, password)| (user, Some(password)));
+        let user = Some(decode(user)?).filter(|user| !user.is_empty());
+        Ok((user, password.map(decode_password).transpose()?, host))
+    }
+
     /// An address of the scheme's transport, or of this one if it names none.
     fn like(&self, usual: Transport) -> Address {
         self.transport.unwrap_or(usual).address()
@@ -137,15 +167,14 @@ impl<'a> Location<'a> {
 
     pub fn tcp(&self, text: &str, default_port: Option<u16>) -> Result<Endpoint, String> {
         if text.contains('@') {
-            return Err("no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`"
-                .to_owned());
+            return Err(NO_USER.to_owned());
         }
         let (host, port) = split_port(text)?;
         let port = port.or(default_port).filter(|_| !host.is_empty());
         let port = port.ok_or_else(|| no_port(text))?;
         Ok(Endpoint {
             address: self.resolved(host, port)?,
-            tls: self.tls(host),
+            tls: self.tls(without_zone(host)),
         })
     }
 
@@ -202,6 +231,23 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(port_number).transpose()?))
 }
 
+/// The host of a URL as a server is told of it: the zone of an IPv6 address, as in `[fe80::1%25eth0]`, means something on
+/// this machine only.
+pub fn told(host: &str) -> String {
+    match host.split_once('%').zip(host.find(']')) {
+        Some(((address, _), end)) if host.starts_with('[') => format!("{address}{}", &host[end..]),
+        _ => host.to_owned(),
+    }
+}
+
+/// An IPv6 address without its zone; any other host as it is.
+fn without_zone(host: &str) -> &str {
+    let address = host.split_once('%').map(|(address, _)| address);
+    address
+        .filter(|address| address.parse::<Ipv6Addr>().is_ok())
+        .unwrap_or(host)
+}
+
 /// What is not a number is not shown: it may be a password that lacks what should follow it.
 pub fn port_number(text: &str) -> Result<u16, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -218,7 +264,13 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 /// The addresses of a host, one at least, each once and in the order of the system.
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
-    let all = (host, port)
+    // RFC 6874 encodes the `%` before a zone, which people often do not. Only link-local addresses have one.
+    let of_link = |host: &&str| {
+        let address: Option<Ipv6Addr> = without_zone(host).parse().ok();
+        address.is_some_and(|address| address.is_unicast_link_local() || address.is_multicast())
+    };
+    let zoned = Some(host).filter(of_link).map(|host| host.replacen("%25", "%", 1));
+    let all = (zoned.as_deref().unwrap_or(without_zone(host)), port)
         .to_socket_addrs()
         .map_err(|error| failed(error.to_string()))?;
     let mut found = Vec::new();
@@ -248,17 +300,31 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
         .collect()
 }
 
-/// `user:password@host`, decoded; either may be absent.
-pub fn credentials(text: &str) -> Result<(Option<String>, Option<String>, &str), String> {
-    // The last `@`, because a password may have one that should have been encoded.
-    let Some((given, host)) = text.rsplit_once('@') else {
-        return Ok((None, None, text));
+/// User and password of `//user:password@/path` and `///:password@/path`, as some clients write them before the path of a
+/// socket, and that path.
+pub fn socket_user(rest: &str) -> Option<(&str, &str)> {
+    let text = rest.strip_prefix("//").unwrap_or(rest);
+    let is_user = |text: &&str| {
+        let first = text.split('/').next().unwrap_or_default();
+        first.starts_with(':') || (first.contains(':') && first.ends_with('@'))
     };
-    let (user, password) = given
-        .split_once(':')
-        .map_or((given, None), |(user, password)| (user, Some(password)));
-    let user = Some(decode(user)?).filter(|user| !user.is_empty());
-    Ok((user, password.map(decode_password).transpose()?, host))
+    let text = text.strip_prefix('/').filter(is_user).unwrap_or(text);
+    // A path may be encoded.
+    if is_socket(text) || text.starts_with('%') {
+        return None;
+    }
+    // The last one, as before a host.
+    let mut borders = text.rmatch_indices('@').map(|(at, _)| text.split_at(at));
+    borders.find_map(|(given, path)| Some((given, path.strip_prefix('@').filter(|path| is_path(path))?)))
+}
+
+/// A text in which `***` stands for what may be a password: what lies between the first colon and the last `@`.
+pub fn without_password(text: &str) -> String {
+    let user = text.rfind('@').and_then(|at| Some((text[..at].find(':')?, at)));
+    user.map_or_else(
+        || text.to_owned(),
+        |(colon, at)| format!("{}:{HIDDEN}{}", &text[..colon], &text[at..]),
+    )
 }
 
 fn decode_password(text: &str) -> Result<String, String> {
@@ -315,7 +381,7 @@ pub fn with_harmless(url: &str) -> String {
 }
 
 /// Names of parameters whose values may be shown, of databases, counters and pages.
-const HARMLESS: [&str; 23] = [
+const HARMLESS: [&str; 25] = [
     "application_name",
     "bytes",
     "channel_binding",
@@ -336,8 +402,10 @@ const HARMLESS: [&str; 23] = [
     "port",
     "protocol",
     "size",
+    "socket",
     "sort",
     "sslmode",
+    "unix_socket",
     "user",
 ];
 

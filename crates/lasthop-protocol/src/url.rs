@@ -13,38 +13,32 @@
 pub use crate::location::UrlOptions;
 use crate::{
     address::{Endpoint, Transport},
-    location::{HIDDEN, Location, with_harmless},
+    location::{Location, socket_user, with_harmless, without_password},
     protocol::{PROTOCOLS, Protocol},
 };
 
 /// The URL as it may be shown and kept, with `***` in the place of passwords and of parameters that are not known to be
 /// harmless. It need not be one that is understood.
 pub fn redacted(url: &str) -> String {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let (scheme, rest) = url.split_at(start);
+    let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let lower = scheme.to_ascii_lowercase();
+    let authority = url.find("://").map_or(0, |at| at + 3);
     // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain
     // `@`.
-    let reach = match lower.as_str() {
-        _ if rest.starts_with("unix:") => 0,
-        "http://" | "https://" | "ws://" | "wss://" => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
-        _ if url
-            .split(':')
-            .next()
-            .is_some_and(|scheme| scheme.to_ascii_lowercase().ends_with("unix")) =>
-        {
-            0
+    let (start, end) = match lower.as_str() {
+        _ if url[authority..].starts_with("unix:") => (0, 0),
+        "http" | "https" | "ws" | "wss" if authority > 0 => {
+            let end = url[authority..].find(['/', '?', '#']);
+            (authority, end.map_or(url.len(), |end| authority + end))
         }
-        _ => rest.len(),
+        _ if lower.ends_with("unix") => {
+            let path = socket_user(rest).map_or(rest, |(_, path)| path);
+            (scheme.len() + 1, url.len() - path.len())
+        }
+        _ => (authority, url.len()),
     };
-    let user = rest[..reach]
-        .rfind('@')
-        .and_then(|at| Some((rest[..at].find(':')?, at)));
-    let shown = match user {
-        Some((colon, at)) => format!("{scheme}{}:{HIDDEN}{}", &rest[..colon], &rest[at..]),
-        None => url.to_owned(),
-    };
-    with_harmless(&shown)
+    let shown = without_password(&url[start..end]);
+    with_harmless(&format!("{}{shown}{}", &url[..start], &url[end..]))
 }
 
 /// Reads a URL. Host names are looked up; of several addresses, `options` choose one.
@@ -145,6 +139,25 @@ mod tests {
                 false,
             ),
             ("http+unix:/a:b.sock:/u", Address::Unix("/a:b.sock".into()), "/u", false),
+            (
+                "http+unix:/s:/resize?url=http://h:1/x",
+                Address::Unix("/s".into()),
+                "/resize?url=http://h:1/x",
+                false,
+            ),
+            ("http://unix:/s:/a:/b", Address::Unix("/s".into()), "/a:/b", false),
+            (
+                "unix:/s?to=http://h/",
+                Address::Unix("/s".into()),
+                "/?to=http://h/",
+                false,
+            ),
+            (
+                "http+unix://%2Fa:%2Fs%3F/u:/v@/w",
+                Address::Unix("/a:/s?".into()),
+                "/u:/v@/w",
+                false,
+            ),
             (
                 "http+unix://%2Frun%2Fapp.sock/uri",
                 Address::Unix("/run/app.sock".into()),
@@ -341,6 +354,57 @@ mod tests {
         );
     }
 
+    /// Where clients write them: redis-rs before the path, as in a URL over TCP; libpq, Node and Rails in their own ways.
+    #[test]
+    fn sockets_of_databases_are_understood_as_their_clients_write_them() {
+        let socket = || Address::Unix("/run/s.sock".into());
+        for (url, user, password) in [
+            ("redis+unix:///:pa/s%40s@/run/s.sock?db=1", None, Some("pa/s@s")),
+            ("redis+unix://me:p@ss@/run/s.sock", Some("me"), Some("p@ss")),
+            ("redis+unix:///me:pass@/run/s.sock", Some("me"), Some("pass")),
+            ("redis+unix://me@/run/s.sock?password=pass", Some("me"), Some("pass")),
+        ] {
+            let (endpoint, protocol) = read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let redis = protocol.get::<Redis>().unwrap();
+            let given = (redis.username.as_deref(), redis.password.as_deref());
+            assert_eq!((endpoint.address, given), (socket(), (user, password)), "{url}");
+        }
+        for url in [
+            "mysql+unix://me:pass@/run/s.sock?db=d",
+            "mysql://me:pass@localhost/d?socket=/run/s.sock",
+            "mariadb://me:pass@/d?unix_socket=%2Frun/s.sock",
+        ] {
+            let (endpoint, protocol) = read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let mysql = protocol.get::<Mysql>().unwrap();
+            let given = (&*mysql.user, mysql.password.as_deref(), &*mysql.database);
+            assert_eq!(
+                (endpoint.address, given),
+                (socket(), ("me", Some("pass"), "d")),
+                "{url}"
+            );
+        }
+        assert_eq!(
+            address("postgresql://me@%2Frun%2Fpg:6000/db"),
+            Address::Unix("/run/pg/.s.PGSQL.6000".into())
+        );
+        assert_eq!(address("redis+unix:///a@/s.sock"), Address::Unix("/a@/s.sock".into()));
+    }
+
+    /// No server is told of a zone, and no certificate has one. `::1` is on every link.
+    #[test]
+    fn an_address_of_ip_may_have_a_zone() {
+        let (endpoint, protocol) = read("https://[::1%25lo]:1/x").unwrap();
+        assert_eq!(endpoint.address, tcp_address("[::1]:1"));
+        assert_eq!(endpoint.tls.unwrap().server_name, "::1");
+        assert_eq!(protocol.get::<Http>().unwrap().host, "[::1]:1");
+        for zone in ["%25lo", "%lo"] {
+            assert_eq!(
+                address(&format!("http://[fe80::1{zone}]:1")),
+                tcp_address("[fe80::1%1]:1")
+            );
+        }
+    }
+
     #[test]
     fn the_own_server_is_understood() {
         let options = UrlOptions {
@@ -392,7 +456,7 @@ mod tests {
             ("mysql://u@/db", "needs a host and a port"),
             (
                 "mysql://u@127.0.0.1/db?sslmode=require",
-                "unknown parameter `sslmode` (known: user, password, db, cleartext)",
+                "unknown parameter `sslmode` (known: user, password, db, socket, cleartext)",
             ),
             ("mysql+unix:/s?user=u&cleartext=1", "cleartext `1` is neither"),
             ("redis://127.0.0.1/x", "not the number of a Redis database"),
@@ -402,6 +466,8 @@ mod tests {
                 "unknown parameter `host` (known: user, password, db, protocol)",
             ),
             ("http+unix://%2/", "broken percent-encoding"),
+            ("http+unix://:pass@/run/s:/", "no user or password belongs"),
+            ("echo+unix:///:pass@/run/s", "no user or password belongs"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();
             assert!(error.contains(text), "{url}: {error}");
@@ -450,6 +516,15 @@ mod tests {
                 "statsd+udp://h?counter=http://h/m?k=***",
             ),
             ("http+unix:/run/app.sock:/@x", "http+unix:/run/app.sock:/@x"),
+            (
+                "http+unix://%2Frun%2Fapp.sock/a:b@/c",
+                "http+unix://%2Frun%2Fapp.sock/a:b@/c",
+            ),
+            ("redis+unix:///:s3cret@/s?db=1", "redis+unix:///:***@/s?db=1"),
+            ("redis+unix:///me:s3cret@/s", "redis+unix:///me:***@/s"),
+            ("redis+unix://me:s3?c/r:e@t@/s", "redis+unix://me:***@/s"),
+            ("Mysql+Unix:me:s3cret@/s", "Mysql+Unix:me:***@/s"),
+            ("unix://:s3cret@/s:/", "unix://:***@/s:/"),
             ("http://unix:abns@app:/x", "http://unix:abns@app:/x"),
         ] {
             assert_eq!(redacted(url), shown);
@@ -479,6 +554,10 @@ mod tests {
             "rediss://me:s3cret@127.0.0.1:70000/3",
             "http://me:s3cret@127.0.0.1/",
             "echo://me:s3cret@127.0.0.1:1",
+            "unix://:s3cret@/s:/",
+            "redis+unix::s3cret@s",
+            "redis+unix://:s3cret%zz@/s",
+            "memcached+unix://me:s3cret@/s",
         ] {
             let error = read(url).map(drop).unwrap_err();
             for text in [error.to_string(), format!("{error:?}")] {

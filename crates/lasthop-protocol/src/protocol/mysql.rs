@@ -26,7 +26,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, UNENCODED, credentials, decode, pairs, unknown_parameter},
+    location::{Location, UNENCODED, decode, pairs, unknown_parameter},
     options::within,
     result::ErrorClass,
     tls_request::TlsRequest,
@@ -42,7 +42,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ("mysql://user@127.0.0.1/db", "MySQL or MariaDB; `mysql+tls` for TLS"),
         (
             "mysql+unix:/run/mysqld/mysqld.sock?user=me&db=db",
-            "MySQL or MariaDB over a Unix socket",
+            "MySQL or MariaDB over a Unix socket; also\nmysql://me@/db?socket=/run/mysqld/mysqld.sock",
         ),
     ],
     password_variable: Some("MYSQL_PWD"),
@@ -57,11 +57,12 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         ..*location
     };
     let (authority, name) = if location.is_socket {
-        ("", "")
+        (path, "")
     } else {
         location.authority()
     };
-    let (mut user, mut password, host) = credentials(authority)?;
+    let (mut user, mut password, host) = location.credentials(authority)?;
+    let mut socket = location.is_socket.then(|| host.to_owned());
     if name.contains('@') {
         return Err(UNENCODED.to_owned());
     }
@@ -72,11 +73,12 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
             "user" => user = Some(value),
             "password" => password = Some(value),
             "db" => database = value,
+            "socket" | "unix_socket" => socket = Some(value),
             "cleartext" if matches!(value.as_str(), "true" | "false") => cleartext = value == "true",
             "cleartext" => {
                 return Err(format!("cleartext `{value}` is neither `true` nor `false`"));
             }
-            _ => return Err(unknown_parameter(key, "user, password, db, cleartext")),
+            _ => return Err(unknown_parameter(key, "user, password, db, socket, cleartext")),
         }
     }
     let missing = || "the user is missing (write `mysql://user@…` or `?user=…`)".to_owned();
@@ -95,10 +97,9 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
             ..MysqlExpect::default()
         },
     };
-    let endpoint = if location.is_socket {
-        location.socket(path)?
-    } else {
-        location.tcp(host, Some(3306))?
+    let endpoint = match socket {
+        Some(path) => location.socket(&path)?,
+        None => location.tcp(host, Some(3306))?,
     };
     Ok((endpoint, mysql.into()))
 }

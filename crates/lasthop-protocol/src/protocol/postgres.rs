@@ -29,9 +29,7 @@ use super::{
 use crate::{
     address::{Address, Endpoint},
     failure::Failure,
-    location::{
-        Location, UNENCODED, credentials, decode, is_socket, no_port, pairs, port_number, split_port, unknown_parameter,
-    },
+    location::{Location, UNENCODED, decode, is_socket, no_port, pairs, port_number, split_port, unknown_parameter},
     options::within,
     result::ErrorClass,
     tls_request::TlsRequest,
@@ -66,13 +64,14 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         return Err(text.to_owned());
     }
     let (host, rest) = location.authority();
-    let (mut user, mut password, host) = credentials(host)?;
+    let (mut user, mut password, host) = location.credentials(host)?;
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     if path.contains('@') {
         return Err(UNENCODED.to_owned());
     }
     let (name, port) = split_port(host)?;
-    let mut host = name.to_owned();
+    // libpq takes the folder of a socket for a host that is encoded.
+    let mut host = decode(name)?;
     let mut port = port.unwrap_or(5432);
     let mut location = *location;
     let mut channel_binding = ChannelBinding::default();

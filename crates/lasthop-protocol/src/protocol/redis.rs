@@ -11,12 +11,12 @@ use super::{
     exact::{self, Exact},
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
-    line::{Line, digits, ended_text},
+    line::{Line, digits, ended_text, without_placeholders},
 };
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, UNENCODED, credentials, pairs, unknown_parameter},
+    location::{Location, UNENCODED, pairs, unknown_parameter},
     options::within,
 };
 
@@ -61,13 +61,17 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
             _ => return Err(unknown_parameter(key, "user, password, db, protocol")),
         }
     }
-    if location.is_socket {
-        return Ok((location.socket(rest)?, redis.into()));
-    }
-    let (authority, path) = Location { rest, ..location }.authority();
-    let (user, password, host) = credentials(authority)?;
+    let (authority, path) = if location.is_socket {
+        (rest, "")
+    } else {
+        Location { rest, ..location }.authority()
+    };
+    let (user, password, host) = location.credentials(authority)?;
     redis.username = user.or(redis.username);
     redis.password = password.or(redis.password);
+    if location.is_socket {
+        return Ok((location.socket(host)?, redis.into()));
+    }
     if path.contains('@') {
         return Err(UNENCODED.to_owned());
     }
@@ -163,7 +167,8 @@ impl ProtocolSpec for Redis {
     }
 
     fn validate(&self, _: Usage) -> Result<(), String> {
-        within("number of words of the command", self.command.len() as u64, 1, 1 << 20)
+        within("number of words of the command", self.command.len() as u64, 1, 1 << 20)?;
+        without_placeholders(self.command.iter().map(String::as_str))
     }
 
     fn factory(&self, usage: Usage) -> Factory {
