@@ -199,6 +199,17 @@ fn a_server_that_dies_at_start_shows_the_end_of_its_log() {
 }
 
 #[test]
+fn a_server_that_becomes_a_daemon_is_told_to_stay() {
+    let run = Run::new();
+    let (bindings, service) = run.script("sleep 1000 & exit 0");
+    let error = run.start(bindings, service).unwrap_err().to_string();
+    assert!(
+        error.contains("it ended with status 0 before it was ready; a server must stay in the foreground"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_server_that_never_gets_ready_says_what_the_last_check_saw() {
     let run = Run::new();
     let (bindings, mut service) = run.script("echo still loading; exec sleep 1000");

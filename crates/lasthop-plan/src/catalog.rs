@@ -338,6 +338,74 @@ mod tests {
             .replace(&folder.path().display().to_string(), "FOLDER")
     }
 
+    /// A server without a recipe, with a file of its own and more lines of its table.
+    fn with_command(more: &str, path: &str) -> String {
+        format!(
+            r#"
+title = "A stack"
+question = "Which?"
+link = {{ from = "driver", to = "app" }}
+factors.transport = {{ help = "how", levels = ["unix", "tcp"], reference = "tcp" }}
+
+[services.app]
+command = ["server", "{{{{ listen }}}}"]
+{more}
+
+[load]
+target = "app"
+protocol = "http"
+http = {{ path = "{path}", expect = {{ status = 200 }} }}
+"#
+        )
+    }
+
+    #[test]
+    fn braces_of_a_server_are_no_template_where_that_is_said() {
+        let toml = with_command("config = { \"site\" = \"site\" }", "/");
+        let raw = "put braces of the server's own between `{% raw %}` and `{% endraw %}`";
+        for (text, wanted) in [
+            (
+                "a\nlocal t = {#arg, 1}\nb\n",
+                "site:2:11: the comment that begins here has no end",
+            ),
+            ("proxy {{upstreams 5000}}\n", "site:1:"),
+            ("to {{ .Name }}\n", "site:1:"),
+            ("to {{ upstreams }}\n", "there is no `upstreams` here"),
+        ] {
+            let told = errors(&[("experiment.toml", &toml), ("site", text)]);
+            assert!(told.contains(wanted) && told.contains(raw), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn keys_of_other_tools_are_told_in_the_words_of_this_one() {
+        for key in ["environment", "env"] {
+            let told = errors(&[(
+                "experiment.toml",
+                &with_command(&format!("{key} = {{ PORT = \"1\" }}"), "/"),
+            )]);
+            let wanted = "write `command = [\"env\", \"PORT={{ listen.port }}\", …]`";
+            assert!(
+                told.contains(&format!("unknown key `{key}`")) && told.contains(wanted),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_sent_is_an_error_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let planned = |path: &str| {
+            write(folder.path(), &[("experiment.toml", &with_command("", path))]);
+            let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+            Plan::new(experiment, &Selection::default()).map(drop)
+        };
+        assert_eq!(planned("/"), Ok(()));
+        let error = planned("").unwrap_err();
+        let wanted = "case unix: load.http: the request target `` does not begin with `/`";
+        assert_eq!(error, wanted);
+    }
+
     #[test]
     fn every_built_in_loads_and_plans() {
         let catalog = Catalog::default();

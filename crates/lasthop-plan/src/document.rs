@@ -155,7 +155,7 @@ impl Document {
             let Kind::Unknown(key) = kind else { continue };
             let known = known_keys(wanted);
             let diagnostic = self.at_key(&join(&parent, key), format!("unknown key `{key}`"));
-            found.push(diagnostic.with_help(suggest(key, known.clone())));
+            found.push(diagnostic.with_help(elsewhere(&parent, key).or_else(|| suggest(key, known.clone()))));
             mends.push((parent, key.to_owned(), closest(key, known).map(str::to_owned)));
         }
         let mut gone = BTreeMap::<_, HashSet<_>>::new();
@@ -221,6 +221,16 @@ impl Document {
         };
         Some(diagnostic)
     }
+}
+
+/// How to say what other tools have this key for.
+fn elsewhere(parent: &str, key: &str) -> Option<String> {
+    let is_service = parent
+        .strip_prefix("/services/")
+        .is_some_and(|name| !name.contains('/'));
+    let text =
+        "write `command = [\"env\", \"PORT={{ listen.port }}\", …]`; a recipe has `environment` in its `[start]`";
+    (is_service && matches!(key, "env" | "environment")).then(|| text.to_owned())
 }
 
 fn read_table(table: &DeTable<'_>, pointer: &str, places: &mut BTreeMap<String, Place>) -> Value {

@@ -61,6 +61,13 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
         render::container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
     }
     let load = renderer.case()?;
+    // An experiment's own driver knows what it takes.
+    if load.driver.is_none() {
+        let protocol = load.spec.protocol.kind().name;
+        load.spec
+            .validate_protocol()
+            .map_err(|cause| format!("load.{protocol}: {cause}"))?;
+    }
     let mut fingerprint = Fingerprint {
         services: rendered
             .iter()

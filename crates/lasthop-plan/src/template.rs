@@ -73,6 +73,16 @@ pub(super) struct Flaw {
 }
 
 fn flaw(error: &Error, text: &str) -> Flaw {
+    // A comment that has no end is told at the end of the text, where nobody looks for it.
+    let comment = text
+        .rfind("{#")
+        .filter(|_| error.detail() == Some("unexpected end of comment"));
+    if let Some(begin) = comment {
+        return Flaw {
+            message: "the comment that begins here has no end".to_owned(),
+            range: begin..begin + 2,
+        };
+    }
     let line = error.line().unwrap_or(1);
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let end = text[start..].find('\n').map_or(text.len(), |at| start + at);

@@ -115,6 +115,11 @@ impl Spec {
         self.validate_model()?;
         self.validate_pipeline()?;
         self.validate_unit()?;
+        self.validate_protocol()
+    }
+
+    /// Checks what is asked, and that it can be asked in this way.
+    pub fn validate_protocol(&self) -> Result<(), String> {
         self.protocol.validate(self.usage())
     }
 

@@ -13,6 +13,15 @@ impl Exit {
     pub fn success(self) -> bool {
         self == Self::Code(0)
     }
+
+    /// What to do about a server that ended like this, of which nobody had asked it.
+    pub fn advice(self) -> &'static str {
+        if self.success() {
+            "; a server must stay in the foreground: turn its daemon mode off"
+        } else {
+            ""
+        }
+    }
 }
 
 impl std::fmt::Display for Exit {

@@ -57,7 +57,7 @@ pub fn wait_until_ready(
 }
 
 pub(super) fn died_early(exit: Exit) -> String {
-    format!("it {exit} before it was ready")
+    format!("it {exit} before it was ready{}", exit.advice())
 }
 
 pub(super) fn timed_out(after: Duration, last: &str) -> String {

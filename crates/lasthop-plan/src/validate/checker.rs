@@ -30,6 +30,9 @@ pub struct Checker<'a> {
     pub unreadable: bool,
 }
 
+/// What to do where a server's own braces are taken for those of a template.
+const RAW: &str = "the text is a template: put braces of the server's own between `{% raw %}` and `{% endraw %}`";
+
 /// Reads a file, checks it against its schema, and returns its content if it has the right shape, unknown keys aside.
 pub fn read<'a, T: DeserializeOwned>(
     folder: &'a str,
@@ -133,7 +136,7 @@ impl Checker<'_> {
             Ok(names) => self.names_must_be_known(pointer, names, scope),
             Err(flaw) => {
                 self.unreadable = true;
-                self.error(pointer, format!("template: {}", flaw.message));
+                self.error_with_help(pointer, format!("template: {}", flaw.message), Some(RAW.to_owned()));
             }
         }
     }
@@ -202,12 +205,18 @@ impl Checker<'_> {
         match template::names(text) {
             Err(flaw) => {
                 self.unreadable = true;
-                self.found.push(Diagnostic::new(source, text, flaw.range, flaw.message));
+                let diagnostic = Diagnostic::new(source, text, flaw.range, flaw.message);
+                self.found.push(diagnostic.with_help(Some(RAW.to_owned())));
             }
             Ok(names) => {
                 for name in names {
                     if let Some((message, help)) = scope.problem(&name) {
                         let diagnostic = Diagnostic::new(source, text, place_of(&name, text), message);
+                        // What resembles no known name may be none of lasthop's.
+                        let help = match help {
+                            Some(help) if help.starts_with("known: ") => Some(format!("{help}; {RAW}")),
+                            help => help,
+                        };
                         self.found.push(diagnostic.with_help(help));
                     }
                     self.used.extend(scope.meant(&name));
