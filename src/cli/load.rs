@@ -15,7 +15,7 @@ use lasthop_load::{
     engine::{CaseError, Onlooker},
     live::Live,
     null::{NullServer, NullSpec},
-    sample::ENDLESS,
+    sample::{ENDLESS, TOO_LONG},
 };
 use lasthop_model::quantity::{duration, duration_or_none};
 use lasthop_page::units::{Micros, Significant};
@@ -73,7 +73,8 @@ pub struct LoadArgs {
     ///
     /// See URLs below.
     pub url: String,
-    /// Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up
+    /// Send this many requests, then stop; `--duration` is still the limit. There is no warm-up, but a few requests come
+    /// before, which verify the endpoint and teach the expected reply
     #[arg(short, long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "warm_up", value_name = "N")]
     number: Option<u64>,
     /// Length of the measurement
@@ -223,7 +224,8 @@ struct HttpArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Redis, memcached, PostgreSQL and MySQL")]
 struct DatabaseArgs {
-    /// Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]
+    /// Redis and memcached: command, the same for every request, for example "GET key" or "mg key v" [default: PING; get
+    /// lasthop]
     #[arg(long, value_name = "WORDS", value_parser = words)]
     command: Option<Words>,
     /// PostgreSQL and MySQL: query [default: select 1]
@@ -308,8 +310,8 @@ struct OwnArgs {
     expect: Option<String>,
     /// Check only the form and status of replies; do not compare them with the first ones
     ///
-    /// Otherwise 32 replies are taken, over 1.3 s: what they have in common is expected of every reply, and what of it is
-    /// not checked is said.
+    /// Otherwise 32 replies are taken, over 1.3 s and of at most 64 MiB: what they have in common is expected of every
+    /// reply, and what of it is not checked is said.
     #[arg(long, conflicts_with = "expect")]
     no_reference: bool,
 }
@@ -400,8 +402,10 @@ fn text_in(name: &str) -> io::Result<String> {
     text_of(file_or_input(name)?)
 }
 
+/// Text of a file, without the byte order mark that some editors put before it.
 fn text_of(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 fn body(text: &str) -> Result<Content, String> {
@@ -667,9 +671,7 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
     let is_raw = spec.protocol.get::<Raw>().is_some();
     let has_none = cause.contains(RESET) || cause.contains(" after 0 bytes");
     match class {
-        ErrorClass::Tls if cause.contains("does not offer TLS") => {
-            Some("turn TLS on in the server, or ask for a connection without it")
-        }
+        ErrorClass::Tls => hint::tls(cause),
         ErrorClass::WrongStatus if cause.contains(", a redirect to ") => {
             Some("load the URL that it leads to, or expect the redirect itself with `--expect-status`")
         }
@@ -688,6 +690,9 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         ErrorClass::Timeout if cause.starts_with("greeting") => {
             Some("raise `--timeout`, or correct what `--greet` sends and where the replies to it end (`--greet-until`)")
         }
+        ErrorClass::Timeout if cause.contains("TLS handshake") => Some(
+            "raise `--timeout` or `--connect-timeout`, or use a URL without TLS if the server does not speak it there",
+        ),
         ErrorClass::Timeout => Some("raise `--timeout` or `--connect-timeout`"),
         ErrorClass::Reset if cause.contains(NO_REPLY) || (is_http && cause.contains(RESET)) => Some(hint::NO_REPLY),
         ErrorClass::Reset if is_raw && !spec.protocol.greets() && has_none => {
@@ -705,10 +710,7 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         ErrorClass::Reset if spec.pipeline > 1 && spec.reuse == Reuse::KeepAlive => {
             Some("if the server closes the connection after each reply, use `--reuse per-request` without `--pipeline`")
         }
-        ErrorClass::Tls => Some(
-            "name who signed its certificate (`--authority`, which may be the certificate itself) and the host it was \
-                 issued for (`--server-name`); on this machine, `--insecure` accepts any",
-        ),
+        ErrorClass::Protocol if cause.contains(TOO_LONG) => Some("`--no-reference` loads it all the same"),
         _ => None,
     }
 }

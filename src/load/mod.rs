@@ -146,13 +146,11 @@ const UNCHECKED_SHOWN: usize = 3;
 /// whether the server closes each connection after a reply.
 fn learn(spec: &Spec, learn: bool, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>, bool), Failure> {
     let several = spec.protocol.get::<Several>();
-    let Some(several) = several.filter(|_| learn) else {
-        let reference = if learn {
-            reference::learn(spec, go_on)?
-        } else {
-            let all = reference::sampled(&[spec], false, go_on);
-            all.map_err(|(_, failure)| failure)?.remove(0)
-        };
+    if !learn {
+        return Ok((spec.protocol.clone(), None, reference::closes(spec, go_on)?));
+    }
+    let Some(several) = several else {
+        let reference = reference::learn(spec, go_on)?;
         return Ok((reference.protocol, reference.unchecked, reference.closes));
     };
     let (several, mut unchecked, closes) = reference::learn_each(spec, several, go_on)?;

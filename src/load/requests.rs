@@ -172,12 +172,17 @@ pub fn defined(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then(|| (name, value.trim()))
 }
 
-/// Whether a line tells an editor what to do with the reply: a script, or a file to write it to or to compare it with.
+/// Whether a line tells an editor what to do with the reply: a script, a file to write it to or to compare it with, or what
+/// must be true of it.
 fn handles(line: &str) -> bool {
+    let is_file = |name: &str| [".js", ".mjs", ".cjs", ".ts"].iter().any(|end| name.ends_with(end));
     let is_script = line
         .strip_prefix("> ")
-        .is_some_and(|rest| rest.starts_with("{%") || rest.trim_end().ends_with(".js"));
-    is_script || [">> ", ">>! ", "<> "].iter().any(|start| line.starts_with(start))
+        .is_some_and(|rest| rest.starts_with("{%") || is_file(rest.trim_end()));
+    is_script
+        || [">> ", ">>! ", "<> ", "?? "]
+            .iter()
+            .any(|start| line.starts_with(start))
 }
 
 /// Whether a line goes on with the target above it, as editors write long queries.
@@ -427,7 +432,7 @@ mod tests {
     #[test]
     fn what_handles_a_reply_is_not_sent() {
         let text = "GET /a\n\n> {%\n  client.test(\"x\", () => {})\n  ### no request\n%}\n\n###\nPOST /b\n\n{}\n\n\
-                    > ./check.js\n>> out.json\n<> a.200.json\n# a comment\n### \nPOST /c\n\nx\n\n# a comment\n// another\n\
+                    > ./check.js\n?? status == 200\n> a.mjs\n>> out.json\n<> a.200.json\n# a comment\n### \nPOST /c\n\nx\n\n# a comment\n// another\n\
                     ###\nPOST /d\n\n> a quote\n### e\nGET /e\n> {% client.log(1) %}\n";
         let pair = |target: &str, body: &str| (target.to_owned(), body.as_bytes().to_vec());
         assert_eq!(

@@ -561,6 +561,35 @@ fn a_server_without_tls_brings_no_advice_on_certificates() {
     );
 }
 
+/// Replies that are too long to be compared can be loaded without that.
+#[test]
+fn a_long_reply_needs_no_reference() {
+    const LENGTH: usize = 65 << 20;
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, |mut peer| {
+        let head = format!("HTTP/1.1 200 Fine\r\nContent-Length: {LENGTH}\r\n\r\n");
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = peer.read(&mut buffer) {
+            if peer
+                .write_all(head.as_bytes())
+                .and_then(|()| peer.write_all(&vec![b'x'; LENGTH]))
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    let url = format!("http+unix:{}:/", socket.display());
+    let load = ["load", &url, "-n", "2"];
+    lasthop.run(load).fails(1, "`--no-reference` loads it all the same");
+    let figures = lasthop
+        .run(load.iter().chain(&["--no-reference", "--format", "json"]))
+        .ok()
+        .json();
+    assert_eq!(figures["requests"], 2, "{figures}");
+}
+
 /// Where the limit cannot be raised, that is said.
 #[test]
 fn a_stack_limit_that_is_too_low_is_raised_or_told() {
@@ -1210,7 +1239,8 @@ fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
         "{}",
         ran.stdout
     );
-    fs::write(&file, "/a\nPOST /b\n").unwrap();
+    // With the mark that Windows writes before a text.
+    fs::write(&file, "\u{feff}/a\nPOST /b\n").unwrap();
     lasthop.run(load).fails(1, "POST /b: status 201, expected 200");
     for (text, wanted) in [
         ("/a\nfoo\n", "some.http: line 2: expected"),
@@ -1233,6 +1263,17 @@ fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
     lasthop
         .run(redis)
         .fails(2, "--requests cannot be used with redis://127.0.0.1:1");
+}
+
+/// Where a colon is missing before what is asked of a server.
+#[test]
+fn a_path_through_a_socket_says_where_the_path_ends() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    serve(&socket, mirror);
+    let url = format!("http+unix:{}/users", socket.display());
+    let wanted = format!("comes behind a colon: `{}:/…`", socket.display());
+    lasthop.run(["load", &url, "-n", "1"]).fails(2, &wanted);
 }
 
 #[test]
@@ -1271,6 +1312,32 @@ fn a_reply_to_another_request_is_wrong() {
     );
     let first = figures["first_errors"]["wrong-content"].as_str().unwrap();
     assert!(first.starts_with("GET /a: the body differs"), "{first}");
+}
+
+/// What a server says with its error is shown, also in JSON.
+#[test]
+fn a_wrong_status_is_shown_with_the_words_of_the_server() {
+    let lasthop = Lasthop::new();
+    let socket = lasthop.sandboxes().join("s");
+    let asked = Arc::new(AtomicU64::new(0));
+    serve(&socket, move |mut peer| {
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = peer.read(&mut buffer) {
+            let is_right = asked.fetch_add(1, Ordering::Relaxed) < 10;
+            let reply = if is_right {
+                "HTTP/1.1 200 Fine\r\nContent-Length: 1\r\n\r\na"
+            } else {
+                "HTTP/1.1 400 No\r\nContent-Length: 10\r\n\r\n\"id\" is é"
+            };
+            let _ = peer.write_all(reply.as_bytes());
+        }
+    });
+    let url = format!("http+unix:{}:/", socket.display());
+    let load = ["load", &url, "-n", "20", "--no-reference", "--format", "json"];
+    let figures = lasthop.run(load).json();
+    let wanted = r#"status 400, expected 200: "\"id\" is \xc3\xa9""#;
+    assert_eq!(figures["first_errors"]["wrong-status"], wanted, "{figures}");
+    lasthop.run(["load", &url]).fails(1, wanted);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct Reference {
     pub samples: Vec<Sample>,
     /// Whether the server closes each connection after a reply, although the load would keep it.
     pub closes: bool,
+    /// What the fastest reply took; nothing if none was awaited.
+    pub fastest: Duration,
 }
 
 /// What the endpoint of `spec` answers as the expectation, as far as replies agree. An expectation that `spec` has
@@ -107,14 +109,31 @@ pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Resu
         protocol: asked.spec.protocol.clone(),
         unchecked: None,
         closes: asked.closes,
+        fastest: asked.fastest.unwrap_or_default(),
         samples: asked.asked.into_iter().flat_map(|question| question.samples).collect(),
     };
     Ok(all.into_iter().map(reference).collect())
 }
 
+/// Whether an endpoint closes each connection after a reply, although the load would keep it. Its replies must be correct,
+/// and may be of any length.
+pub fn closes(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<bool, Failure> {
+    let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
+    let mut all = [Asked {
+        forgets: true,
+        ..Asked::new(spec, asked)
+    }];
+    take(&mut all, 1, go_on).map_err(|(.., failure)| failure)?;
+    Ok(all[0].closes)
+}
+
 /// An endpoint with what it is asked and has answered.
 struct Asked {
     spec: Spec,
+    /// Keep no bytes of replies.
+    forgets: bool,
+    /// What the fastest reply took, connecting included where that was needed.
+    fastest: Option<Duration>,
     asked: Vec<Question>,
     closes: bool,
 }
@@ -147,6 +166,8 @@ impl Asked {
         Self {
             closes: !asked.is_empty() && spec.reuse == Reuse::KeepAlive && !spec.closes_each_time(),
             spec: spec.clone(),
+            forgets: false,
+            fastest: None,
             asked,
         }
     }
@@ -159,13 +180,25 @@ impl Asked {
     /// Asks over a connection of its own. Which request fails is said.
     fn converse(&mut self, go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
         let times = self.times();
-        let Self { spec, asked, closes } = self;
+        let Self {
+            spec,
+            forgets,
+            fastest,
+            asked,
+            closes,
+        } = self;
         let conversation = |line: &mut Line| {
+            line.forgets = *forgets;
             let mut outcome = Ok(());
             'all: for (index, question) in asked.iter_mut().enumerate() {
                 for _ in 0..times {
+                    let begun = Instant::now();
                     match line.ask(&question.protocol) {
-                        Ok(sample) => question.samples.push(sample),
+                        Ok(sample) => {
+                            let took = begun.elapsed();
+                            *fastest = Some(fastest.map_or(took, |fastest| fastest.min(took)));
+                            question.samples.push(sample);
+                        }
                         Err(failure) => {
                             if failure.class.is_of_reply() {
                                 question.wrong += 1;

@@ -12,6 +12,8 @@ use crate::{
 
 /// What is awaited of a reply that says nothing of its end.
 pub const ENDLESS: &str = "the end of the reply, which has no length and ends with the connection";
+/// What is wrong with a reply that cannot be kept.
+pub const TOO_LONG: &str = "the reply is longer than the 64 MiB that can be compared";
 /// Most bytes of a reply that are kept.
 const REPLY_MAX: usize = 64 << 20;
 
@@ -53,6 +55,8 @@ pub(crate) struct Line {
     kept: Option<Stream>,
     /// Whether a connection could have carried a second request, as far as was tried.
     keeps: bool,
+    /// Keep no bytes of replies.
+    pub forgets: bool,
 }
 
 impl Line {
@@ -71,6 +75,7 @@ impl Line {
             watch,
             kept: None,
             keeps: false,
+            forgets: false,
         })
     }
 
@@ -115,7 +120,7 @@ impl Line {
                 closes: false,
             });
         }
-        let (reply, keep) = reply(exchange.as_mut(), &mut stream)?;
+        let (reply, keep) = reply(exchange.as_mut(), &mut stream, self.forgets)?;
         self.watch.rest();
         // Whoever has greeted would greet again, and is not tried.
         self.keeps |= keep && spec.protocol.greets();
@@ -161,8 +166,9 @@ fn greet(name: &str, exchange: &mut dyn Exchange, stream: &mut Stream) -> Result
 
 /// Sends the request, which may grow meanwhile, and keeps the reply, which may come before the server has taken all of
 /// the request.
-fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, bool), Failure> {
+fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, forgets: bool) -> Result<(Vec<u8>, bool), Failure> {
     let mut kept = Vec::new();
+    let mut came = 0;
     let mut buffer = vec![0; 64 * 1024];
     let mut sent = 0;
     let mut broken = None;
@@ -185,9 +191,9 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, b
                 Some(failure) => return Err(failure),
                 None => continue,
             },
-            Err(error) if !kept.is_empty() && stream.has_said_all(&error) => 0,
+            Err(error) if came > 0 && stream.has_said_all(&error) => 0,
             received => received.map_err(|error| {
-                let during = match kept.len() {
+                let during = match came {
                     0 => "reply".to_owned(),
                     _ if exchange.is_endless() => ENDLESS.to_owned(),
                     some => format!("the end of the reply, of which {some} bytes came"),
@@ -195,19 +201,22 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream) -> Result<(Vec<u8>, b
                 Failure::io(&during, &error)
             })?,
         };
+        came += received;
         let done = if received == 0 {
             exchange.end()?
         } else {
             match exchange.receive(&buffer[..received])? {
                 Progress::Done(done) => {
-                    kept.extend_from_slice(&buffer[..done.used]);
+                    if !forgets {
+                        kept.extend_from_slice(&buffer[..done.used]);
+                    }
                     done
                 }
-                Progress::More if kept.len() + received > REPLY_MAX => {
-                    return Err(Failure::protocol(format!("the reply is longer than {REPLY_MAX} bytes")));
-                }
+                Progress::More if came > REPLY_MAX && !forgets => return Err(Failure::protocol(TOO_LONG)),
                 Progress::More => {
-                    kept.extend_from_slice(&buffer[..received]);
+                    if !forgets {
+                        kept.extend_from_slice(&buffer[..received]);
+                    }
                     continue;
                 }
             }

@@ -12,6 +12,57 @@ use lasthop_stack::{
 pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \
                             expect TLS, HTTP/2 or the PROXY protocol here";
 
+/// What to do about TLS that failed, by what it says; rustls prints names of alerts and of its own errors.
+pub fn tls(said: &str) -> Option<&'static str> {
+    const CAUSES: [(&[&str], &str); 9] = [
+        (
+            &["does not offer TLS"],
+            "turn TLS on in the server, or ask for a connection without it",
+        ),
+        (
+            &["received corrupt message of type"],
+            "the server does not speak TLS there: use the URL without TLS (`http://`), or correct the address",
+        ),
+        (
+            &["alert: CertificateRequired", "alert: BadCertificate"],
+            "the server wants a client certificate; client certificates are not supported",
+        ),
+        (
+            &["alert: NoApplicationProtocol"],
+            "the server does not speak HTTP/2 there: leave out `--http2`, or turn HTTP/2 on in the server (gRPC needs it)",
+        ),
+        (
+            &["alert: ProtocolVersion", "ServerDoesNotSupportTls12Or13"],
+            "allow TLS 1.2 or 1.3 in the server; lasthop speaks no older version",
+        ),
+        (
+            &["alert: HandshakeFailure", "peer is incompatible"],
+            "allow TLS 1.3, or a cipher with ECDHE, in the server; if it wants a client certificate, that is not supported",
+        ),
+        (
+            &[
+                "Expired",
+                "certificate expired",
+                "NotValidYet",
+                "certificate not valid yet",
+            ],
+            "renew the server's certificate, or correct this machine's clock; on this machine, `--insecure` accepts any",
+        ),
+        (
+            &["NotValidForName", "certificate not valid for name"],
+            "name the host that it was issued for (`--server-name`); on this machine, `--insecure` accepts any",
+        ),
+        (
+            &["certificate"],
+            "name who signed it (`--authority`, which may be the certificate itself); on this machine, `--insecure` \
+             accepts any",
+        ),
+    ];
+    let mut causes = CAUSES.iter();
+    let found = causes.find(|(words, _)| words.iter().any(|word| said.contains(word)));
+    found.map(|(_, advice)| *advice)
+}
+
 /// What to do about a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();
@@ -66,6 +117,32 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn tls_fails_for_other_reasons_than_its_certificate() {
+        for (said, advice) in [
+            (
+                "received corrupt message of type InvalidContentType",
+                "does not speak TLS",
+            ),
+            (
+                "received fatal alert: CertificateRequired",
+                "client certificates are not supported",
+            ),
+            ("received fatal alert: HandshakeFailure", "a cipher with ECDHE"),
+            ("received fatal alert: ProtocolVersion", "TLS 1.2 or 1.3"),
+            ("received fatal alert: NoApplicationProtocol", "`--http2`"),
+        ] {
+            let text = tls(&format!("TLS handshake: {said}")).unwrap();
+            assert!(text.contains(advice) && !text.contains("--authority"), "{said}: {text}");
+        }
+        let of = |error: &str| tls(&format!("TLS handshake: invalid peer certificate: {error}")).unwrap();
+        assert!(of("certificate expired: verification time 9 (UNIX)").starts_with("renew"));
+        assert!(of("Expired").starts_with("renew"));
+        assert!(of("certificate not valid for name \"a\"; certificate is").contains("--server-name"));
+        assert!(of("UnknownIssuer").contains("--authority"));
+        assert_eq!(tls("TLS handshake: peer misbehaved: TooMuchEarlyData"), None);
+    }
 
     #[test]
     fn the_usual_causes_are_recognised() {
