@@ -63,19 +63,20 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     };
     let interrupt = watch_signals()?;
     let interrupted = || interrupt.load(Ordering::Relaxed);
-    let given = compare::examine(asked, || !interrupted()).map_err(|error| match error {
+    let examined = compare::examine(asked, || !interrupted()).map_err(|error| match error {
         // First: an examination that is interrupted ends with an error, too, which means nothing.
         _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
         CompareError::NoAnswer(_) => CliError::failed(error),
         other => CliError::usage(other),
     })?;
-    let plan = Plan::of_given(given).or_usage()?;
+    let plan = Plan::of_given(examined.given.clone()).or_usage()?;
     let overrides = Overrides {
         placement: PlacementChoice::Free,
         explain: explain::wanted(&arguments.layers)?,
         ..arguments.overrides.clone()
     };
     let settings = plan.settings(overrides).or_usage()?;
+    examined.check_room(&settings).or_usage()?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());
     let job = Job::new(&plan, settings, &locator, &home, command(arguments)).with_origin(origin());

@@ -8,8 +8,12 @@ use crate::{
 
 use std::{
     fs::{self, Permissions},
+    io::{Read as _, Write as _},
     net::TcpStream,
-    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -302,6 +306,35 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
         .run(["compare", &mine, &mine, "--placement", "same"])
         .fails(2, "--placement cannot be used");
     assert!(lasthop.runs().is_empty(), "nothing was recorded");
+}
+
+/// Replies slower than the budget allows: the run does not begin, and the budget that would do is said.
+#[test]
+fn a_budget_without_room_for_two_blocks_is_refused_with_one_that_has_it() {
+    const SLOW: Duration = Duration::from_millis(300);
+    let lasthop = Lasthop::new();
+    let folder = folder();
+    let urls = ["a", "b"].map(|name| {
+        let path = folder.path().join(name);
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            for mut peer in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    while let Ok(1..) = peer.read(&mut [0; 4096]) {
+                        thread::sleep(SLOW);
+                        let _ = peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+                    }
+                });
+            }
+        });
+        format!("http+unix:{}:/", path.display())
+    });
+    let [one, other] = &urls;
+    let ran = lasthop
+        .run(["compare", one, other, "--no-reference", "--budget", "1s"])
+        .fails(2, "which is more than the budget of 1s: use a larger one (--budget ");
+    assert!(ran.stderr.starts_with("error: a reply takes 0."), "{}", ran.stderr);
+    assert!(lasthop.runs().is_empty());
 }
 
 /// A server that writes each reply at once: `server.py ADDRESS` is `HOST:PORT`.

@@ -53,6 +53,17 @@ pub fn written(duration: Duration) -> String {
     format!("{}{unit}", nanoseconds / scale)
 }
 
+/// A budget to ask for, rounded up.
+#[must_use]
+pub fn budget_of(seconds: f64) -> Duration {
+    let step = match seconds {
+        ..=90.0 => 10.0,
+        ..=5_400.0 => 60.0,
+        _ => 3_600.0,
+    };
+    Duration::from_secs(((seconds / step).ceil() * step) as u64)
+}
+
 /// Writes the digits of a whole number in groups: `35,086`.
 pub fn thousands(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() * 4 / 3);

@@ -1,10 +1,8 @@
 //! How a report writes verdicts, ratios, shares and changes. The words *faster*, *slower*, *equivalent* and *undecided*
 //! always mean the verdict. A large change is given as a ratio, a small one in percent.
 
-use std::time::Duration;
-
 use lasthop_analyse::summary::{Comparison, Verdict};
-use lasthop_model::quantity::written;
+use lasthop_model::quantity::{budget_of, written};
 use lasthop_stats::{Interval, stopping::LEAST_BLOCKS};
 
 use super::{
@@ -68,7 +66,7 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
             // More than what was allowed, which was not enough.
-            let budget = written(budget((spent + seconds).max(allowed + 1.0)));
+            let budget = written(budget_of((spent + seconds).max(allowed + 1.0)));
             let of = if known.len() < undecided.len() {
                 format!(" for {} of them", known.len())
             } else {
@@ -103,16 +101,6 @@ fn rough(seconds: f64) -> String {
     } else {
         of((seconds / 3_600.0).ceil(), "hour")
     }
-}
-
-/// A budget to ask for, rounded up.
-fn budget(seconds: f64) -> Duration {
-    let step = match seconds {
-        ..=90.0 => 10.0,
-        ..=5_400.0 => 60.0,
-        _ => 3_600.0,
-    };
-    Duration::from_secs(((seconds / step).ceil() * step) as u64)
 }
 
 /// `a, b and c`
@@ -230,6 +218,8 @@ pub fn margin(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use lasthop_model::quantity::duration;
     use proptest::prelude::*;
 

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::hint;
+use crate::{hint, job::nanoseconds, lengths};
 use indexmap::IndexMap;
 use lasthop_load::{
     at_once,
     reference::{self, Reference},
     sample::{self, Sample},
 };
-use lasthop_model::record::{Given, GivenEndpoint};
+use lasthop_model::record::{Given, GivenEndpoint, Settings};
 use lasthop_plan::given;
 use lasthop_protocol::{
     Protocol, contrast,
@@ -77,10 +77,7 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
             ));
         }
         ErrorClass::Reset if said.contains(NO_REPLY) => Some(hint::NO_REPLY),
-        ErrorClass::Tls if said.contains("certificate") => Some(
-            "name who signed it (`--authority`, which may be the certificate itself) and the host it was issued for \
-             (`--server-name`); on this machine, `--insecure` accepts any",
-        ),
+        ErrorClass::Tls => hint::tls(said),
         _ if said.contains("status 401") || said.contains("status 403") => {
             Some("it asks who you are: give `--header @FILE` with an `Authorization:` line")
         }
@@ -92,12 +89,32 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
     advice.map(str::to_owned)
 }
 
+/// Endpoints that can be compared.
+#[derive(Debug)]
+pub struct Examined {
+    pub given: Given,
+    /// What the fastest reply of each took.
+    fastest: Vec<Duration>,
+}
+
+impl Examined {
+    /// Checks that a run with these settings has room for replies as slow as those that came.
+    ///
+    /// # Errors
+    /// What they would take, and the budget that would do.
+    pub fn check_room(&self, settings: &Settings) -> Result<(), String> {
+        let slow = |fastest: &Duration| Some(nanoseconds(*fastest)).filter(|time| *time > settings.trial_ns);
+        let replies: Vec<u64> = self.fastest.iter().map(|time| slow(time).unwrap_or(0)).collect();
+        lengths::check_room(&replies, settings.budget_ns)
+    }
+}
+
 /// Asks every endpoint for two replies, and finds out whose they are.
 ///
 /// # Errors
 /// An endpoint is not on this machine, gives no correct reply, or another one than the first. Once `go_on` returns
 /// false, the error has no meaning.
-pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, CompareError> {
+pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined, CompareError> {
     given::check_names(asked.endpoints.iter().filter_map(|one| one.name.as_ref())).map_err(CompareError::Wrong)?;
     let endpoints = asked.endpoints.iter().map(|one| (one.url.clone(), &one.spec));
     permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
@@ -113,6 +130,7 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
     };
     let looked = reference::sampled(&specs, asked.learn, &mut go_on).map_err(|(at, failure)| no_answer(at, failure))?;
+    let fastest = looked.iter().map(|one| one.fastest).collect();
     let places = asked
         .endpoints
         .iter()
@@ -166,11 +184,12 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Given, C
         endpoints.insert(name, endpoint);
     }
     if unlike.is_empty() || asked.differing {
-        return Ok(Given {
+        let given = Given {
             endpoints,
             restart: asked.restart,
             pids: asked.pids,
-        });
+        };
+        return Ok(Examined { given, fastest });
     }
     let unlike: String = unlike.iter().map(|line| format!("  {line}\n")).collect();
     Err(CompareError::Wrong(format!(

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use lasthop_model::record::{MeasuredTrial, Settings};
+use lasthop_model::{
+    quantity::{budget_of, written},
+    record::{MeasuredTrial, Settings},
+};
 use lasthop_protocol::{
     Histogram, TrialResult,
     steady::{LEAST_TRIALS, Slow},
@@ -26,6 +29,35 @@ const LEAST_BLOCKS_DISTURBED: u64 = 20;
 /// From here on others disturb a trial, in CPUs. The kernel counts in ticks, and one of them is 0.2 of 50 ms.
 const DISTURBED: f64 = 0.25;
 
+/// Replies, one after the other, that a case takes until it has two blocks: two are verified, one to three settle it and warm it
+/// up, and each trial has one before it that does not count.
+const LEAST_REPLIES: u64 = 8;
+/// How many more tell how long trials have to be.
+const TELLING_REPLIES: u64 = 6;
+
+/// Checks that a budget, or twice that, has room for two blocks of cases whose replies take so many nanoseconds each, 0 where that is little
+/// or not known yet.
+///
+/// # Errors
+/// What they take, and the budget that would do.
+pub fn check_room(replies: &[u64], budget_ns: u64) -> Result<(), String> {
+    let seconds = |count: u64| (replies.iter().sum::<u64>() * count) as f64 / 1e9;
+    // A run that ends a little later than asked is better than none.
+    if seconds(LEAST_REPLIES) <= 2.0 * budget_ns as f64 / 1e9 {
+        return Ok(());
+    }
+    let slowest = replies.iter().max().map_or(0.0, |slowest| *slowest as f64 / 1e9);
+    // The others are likely to be as slow.
+    let enough = (LEAST_REPLIES + TELLING_REPLIES + LEAST_BLOCKS * (WARM_UP + TRIAL + DRAIN)) * replies.len() as u64;
+    Err(format!(
+        "a reply takes {slowest:.1} s, so that two blocks take {:.0} s, which is more than the budget of {}: use a larger one \
+         (--budget {})",
+        seconds(LEAST_REPLIES),
+        written(Duration::from_nanos(budget_ns)),
+        written(budget_of(slowest * enough as f64))
+    ))
+}
+
 #[derive(Debug)]
 pub struct Lengths {
     /// `None` if all trials are as long as the settings say.
@@ -33,6 +65,8 @@ pub struct Lengths {
     usual: TrialPhases,
     /// By index of the case.
     phases: Vec<TrialPhases>,
+    /// The fastest reply of each case so far, where replies take longer than a trial, in nanoseconds.
+    fastest: Vec<u64>,
     quiet: Vec<Replies>,
     disturbed: Vec<Replies>,
 }
@@ -70,6 +104,7 @@ impl Lengths {
             groups: settings.lengthens.then_some(groups),
             usual,
             phases: vec![usual; cases],
+            fastest: vec![0; cases],
             quiet: vec![Replies::default(); cases],
             disturbed: vec![Replies::default(); cases],
         }
@@ -89,6 +124,23 @@ impl Lengths {
         if let Some(phases) = trial.phases {
             self.phases[case] = phases;
         }
+    }
+
+    /// The first replies of a case have come: whether `budget` has room for all cases that are known.
+    ///
+    /// # Errors
+    /// As those of [`check_room`].
+    pub fn check_first(&mut self, case: usize, first: &TrialResult, budget_ns: u64) -> Result<(), String> {
+        let fastest = replies(first).map_or(0, |latencies| latencies.quantile(0.0));
+        if fastest > self.phases[case].measure_ns {
+            self.fastest[case] = fastest;
+        }
+        check_room(&self.fastest, budget_ns)
+    }
+
+    /// Whether `budget` also has room for more trials that tell how long trials have to be.
+    pub fn may_ask_more(&self, budget_ns: u64) -> bool {
+        self.fastest.iter().sum::<u64>() * (LEAST_REPLIES + TELLING_REPLIES) <= budget_ns
     }
 
     /// Whether a trial of this case has replies that are too slow for its length.
@@ -204,6 +256,7 @@ mod tests {
             groups,
             usual: USUAL,
             phases: vec![USUAL; 4],
+            fastest: vec![0; 4],
             quiet: none.clone(),
             disturbed: none,
         }
@@ -294,6 +347,23 @@ mod tests {
             "they are slow by themselves"
         );
         assert!((4..6).contains(&blocks(&lengths)), "{lengths:?}");
+    }
+
+    #[test]
+    fn a_budget_without_room_for_slow_replies_is_told_at_once() {
+        let mut lengths = lengths(false);
+        let budget = 10_000 * MS;
+        assert_eq!(lengths.check_first(0, &result(40), 1), Ok(()), "a trial has several");
+        assert_eq!(lengths.check_first(0, &result(1_200), budget), Ok(()));
+        assert!(lengths.may_ask_more(17_000 * MS) && !lengths.may_ask_more(16_000 * MS));
+        assert_eq!(lengths.check_first(1, &result(1_200), budget), Ok(()));
+        assert!(!lengths.may_ask_more(33_000 * MS));
+        let error = lengths.check_first(2, &result(1_200), budget).unwrap_err();
+        assert!(
+            error.contains("a reply takes 1.2 s, so that two blocks take 29 s, which is more than the budget of 10s")
+                && error.contains("(--budget 4m)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -126,15 +126,21 @@ impl RunningDriver {
         let _ = self.process.stop(libc::SIGTERM, Duration::from_secs(2));
     }
 
-    /// A short trial that does not count. Where it has fewer replies than `least`, another of up to the usual length.
-    fn warm_up(&mut self, case: &str, phases: TrialPhases, least: u64) -> Result<TrialResult, DriverError> {
+    /// A short trial that does not count. Where it has fewer replies than `least` says of it, another of up to the usual
+    /// length.
+    fn warm_up(
+        &mut self,
+        case: &str,
+        phases: TrialPhases,
+        least: impl FnOnce(&TrialResult) -> u64,
+    ) -> Result<TrialResult, DriverError> {
         let short = TrialPhases {
             measure_ns: phases.measure_ns.min(WARM_NS),
             ..phases
         };
         let warm = self.driver.trial(case, short);
         let is_enough = match &warm {
-            Ok(warm) => warm.requests_total >= least,
+            Ok(warm) => warm.requests_total >= least(warm),
             // A trial without a reply is refused at this stage; a longer one may have some.
             Err(error) => !matches!(
                 error,
@@ -201,7 +207,7 @@ impl Trouble {
     }
 
     fn ended(stage: Stage, instance: &Instance, exit: Exit) -> Self {
-        let cause = format!("service `{}` {exit}", instance.name);
+        let cause = format!("service `{}` {exit}{}", instance.name, exit.advice());
         Self::at(stage, cause).with(instance.read_log())
     }
 
@@ -462,6 +468,8 @@ impl Round {
         let case = runner.case(index);
         let settling = self.settling(runner, index);
         let watch = self.watch_link(runner, case, bindings, proof.is_some());
+        let budget_ns = runner.job.settings.budget_ns;
+        let mut room = Ok(());
         let running = self.drivers.get_mut(driver).expect("it has just been started");
         let verified = running
             .prepare(runner.driver_place.as_ref(), &case.case, &spec)
@@ -482,6 +490,7 @@ impl Round {
                 };
                 let begun = Instant::now();
                 let mut requests = 0;
+                let is_first = runner.is_first_round();
                 while settling > begun.elapsed() && !runner.is_cut_short() {
                     let left = nanoseconds(settling - begun.elapsed()).clamp(WARM_NS, SETTLE_NS);
                     let slice = TrialPhases {
@@ -492,13 +501,21 @@ impl Round {
                 }
                 let begun = Instant::now();
                 let phases = runner.phases(index);
-                let is_first = runner.is_first_round();
-                let least = if is_first { TELLING_REQUESTS } else { 1 };
-                let warm = running.warm_up(&name, phases, least)?;
+                let mut asks_more = false;
+                let warm = running.warm_up(&name, phases, |first| {
+                    if is_first && runner.job.settings.overload.is_none() && !runner.job.whole_round {
+                        room = runner.lengths.check_first(index, first, budget_ns);
+                    }
+                    asks_more = is_first && room.is_ok() && runner.lengths.may_ask_more(budget_ns);
+                    if asks_more { TELLING_REQUESTS } else { 1 }
+                })?;
                 requests += warm.requests_total;
-                if is_first && runner.lengths.is_short_for(index, &warm) {
+                if room.is_err() {
+                    return Ok((seen, requests));
+                }
+                if asks_more && runner.lengths.is_short_for(index, &warm) {
                     let before = self.observer.snapshot(case.stack);
-                    let again = running.warm_up(&name, phases, least)?;
+                    let again = running.warm_up(&name, phases, |_| TELLING_REQUESTS)?;
                     let after = self.observer.snapshot(case.stack);
                     let observed = self.observer.between(&before, &after, case.stack);
                     requests += again.requests_total;
@@ -508,11 +525,13 @@ impl Round {
                     && begun.elapsed() < LINK_PATIENCE
                     && !runner.is_cut_short()
                 {
-                    requests += running.warm_up(&name, phases, least)?.requests_total;
+                    let least = if is_first { TELLING_REQUESTS } else { 1 };
+                    requests += running.warm_up(&name, phases, |_| least)?.requests_total;
                 }
                 Ok((seen, requests))
             });
         let (seen, requests) = verified.map_err(|error| self.examine_driver(runner, driver, case, &error))?;
+        room.map_err(|cause| Trouble::at(Stage::Verify, cause))?;
         let (seen_link, elsewhere) = watch.map_or((None, None), |watch| watch.saw(requests));
         let link = match proof {
             None => seen_link,

@@ -4,13 +4,17 @@ use lasthop_analyse::{
     groups::Group,
     summary::{CaseSummary, Summary},
 };
-use lasthop_model::record::{Stage, Stopped};
+use lasthop_model::{
+    quantity::{budget_of, written},
+    record::{Stage, Stopped},
+};
+use lasthop_stats::stopping::LEAST_BLOCKS;
 
 use super::parts;
 use crate::{
     document::{Block, Cell, Section, Text, Tone},
     names::{compared_name, short_name},
-    units::{Seconds, capital, plural},
+    units::{NBSP, Seconds, capital, plural},
     wording::Quantity,
 };
 
@@ -53,7 +57,12 @@ pub fn why_none(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
             .then(|| without_comparison(summary, groups))
         };
     };
-    let name = capital(&short_name(groups, &first.case));
+    let is_like_first = |case: &CaseSummary| failed_stage(summary, case) == Some(&first.stage);
+    let name = if summary.cases.len() > 1 && summary.cases.iter().all(is_like_first) {
+        "Each case".to_owned()
+    } else {
+        capital(&short_name(groups, &first.case))
+    };
     Some(format!(
         "no case has a result. {name} failed at {}, see Failures.",
         first.stage
@@ -80,7 +89,10 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
     let mut failed = summary.cases.iter().filter(|case| case.metrics.is_none());
     match failed.find_map(|case| Some((case, failed_stage(summary, case)?))) {
         Some((case, stage)) => format!("{} failed at {stage}.", compared_name(summary, case)),
-        None if summary.blocks == 1 => "one block gives no interval. Use a larger budget.".to_owned(),
+        None if summary.blocks == 1 => format!(
+            "one block gives no interval. Use a larger budget (--budget{NBSP}{}).",
+            written(budget_of(summary.seconds * LEAST_BLOCKS as f64))
+        ),
         None => "no block contains both a case and its reference.".to_owned(),
     }
 }
