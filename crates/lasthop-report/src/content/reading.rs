@@ -404,9 +404,10 @@ fn time(micros: f64) -> String {
 mod tests {
     use lasthop_analyse::{
         decision::Perhaps,
-        summary::{Check, Metric, Severity, Verdict},
+        summary::{CaseSummary, Check, Metric, Severity, Verdict},
         testing,
     };
+    use lasthop_model::record::Failure;
     use lasthop_protocol::spec::Transport;
 
     use super::*;
@@ -636,6 +637,36 @@ mod tests {
         let mut unknown = rivals_of(Equivalent, 0.01, Undecided);
         unknown.alternatives.clear();
         assert!(!said(&mut unknown).concat().contains("TLS"));
+    }
+
+    #[test]
+    fn without_a_result_all_that_failed_is_said() {
+        let mut summary = fixtures::without_result();
+        assert_eq!(
+            said(&mut summary)[1],
+            "No case has a result. Tcp failed at start, see Failures."
+        );
+        let failure = summary.failures[0].clone();
+        let of = |case: &CaseSummary| Failure {
+            case: case.case.clone(),
+            ..failure.clone()
+        };
+        summary.failures = summary.cases.iter().map(of).collect();
+        assert_eq!(
+            said(&mut summary)[1],
+            "No case has a result. Each case failed at start, see Failures."
+        );
+    }
+
+    #[test]
+    fn one_block_says_which_budget_has_more() {
+        let mut summary = fixtures::three_transports();
+        summary.comparisons.clear();
+        (summary.blocks, summary.seconds) = (1, 32.0);
+        assert_eq!(
+            said(&mut summary)[1],
+            "One block gives no interval. Use a larger budget (--budget 6m)."
+        );
     }
 
     #[test]
