@@ -172,7 +172,7 @@ markdown\t'To paste into an issue'
 html\t'A page with plots, in one file'
 svg\t'The ratios with their intervals, as a picture'"
 complete -c lasthop -n "__fish_lasthop_using_subcommand answers" -s h -l help -d 'Print help; with --all, everything'
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s n -l number -d 'Send this many requests in all, then stop; `--duration` is still the limit. There is no warm-up' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s n -l number -d 'Send this many requests, then stop; `--duration` is still the limit. There is no warm-up, but a few requests come before, which verify the endpoint and teach the expected reply' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s d -l duration -d 'Length of the measurement' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l warm-up -d 'Length of the warm-up before it, which is not counted' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l seed -d 'Seed for Poisson arrivals, for `--order random`, and for random variables of `--requests`' -r
@@ -204,7 +204,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s X -l method -d 
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -s H -l header -d 'Header to add (gRPC: metadata), or @FILE with headers' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l body -d 'Body of the request, or @FILE with it' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l expect-status -d 'Expected status [default: 200]' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l command -d 'Redis and memcached: command, the same for every request, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand load" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
@@ -261,7 +261,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s X -l method 
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -s H -l header -d 'Header to add (gRPC: metadata), or @FILE with headers' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l body -d 'Body of the request, or @FILE with it' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l expect-status -d 'Expected status [default: 200]' -r
-complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l command -d 'Redis and memcached: command, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l command -d 'Redis and memcached: command, the same for every request, for example "GET key" or "mg key v" [default: PING; get lasthop]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l query -d 'PostgreSQL and MySQL: query [default: select 1]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l parameter -d 'PostgreSQL and MySQL: value of $1, $2, …, or of each ?; may be repeated' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand compare" -l send -d 'Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; `@FILE` takes the bytes of a file as they are, `@-` those of standard input' -r
@@ -331,7 +331,7 @@ complete -c lasthop -n "__fish_lasthop_using_subcommand survey" -l measure -d 'R
 complete -c lasthop -n "__fish_lasthop_using_subcommand survey" -s v -l verbose -d 'Also list links that nothing or little went over'
 complete -c lasthop -n "__fish_lasthop_using_subcommand survey" -s q -l quiet -d 'Do not say how long it takes, and show no progress'
 complete -c lasthop -n "__fish_lasthop_using_subcommand survey" -s h -l help -d 'Print help; with --all, everything'
-complete -c lasthop -n "__fish_lasthop_using_subcommand report" -l by -d 'Several runs: what makes a kind of machine: architecture, cpu, cpus, kernel, distribution, virtualization, or labels [default: the first four and all labels, where they differ]' -r
+complete -c lasthop -n "__fish_lasthop_using_subcommand report" -l by -d 'Several runs: what makes a kind of machine: architecture, cpu, size (by the number of CPUs), kernel, cpus, distribution, virtualization, or labels [default: the first four and all labels, where they differ]' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -l check -d 'Say instead what a check means and what to do about it, by the id that reports print in brackets (`driver-kept-off`); without an id, list all checks' -r
 complete -c lasthop -n "__fish_lasthop_using_subcommand report" -l format -d 'Format: json, html, …' -r -f -a "terminal\t'Text for a terminal'
 json\t'The whole result, for programs (schema lasthop/1)'

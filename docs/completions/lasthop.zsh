@@ -192,8 +192,8 @@ svg\:"The ratios with their intervals, as a picture"))' \
 ;;
 (load)
 _arguments "${_arguments_options[@]}" : \
-'(--warm-up)-n+[Send this many requests in all, then stop; \`--duration\` is still the limit. There is no warm-up]:N:_default' \
-'(--warm-up)--number=[Send this many requests in all, then stop; \`--duration\` is still the limit. There is no warm-up]:N:_default' \
+'(--warm-up)-n+[Send this many requests, then stop; \`--duration\` is still the limit. There is no warm-up, but a few requests come before, which verify the endpoint and teach the expected reply]:N:_default' \
+'(--warm-up)--number=[Send this many requests, then stop; \`--duration\` is still the limit. There is no warm-up, but a few requests come before, which verify the endpoint and teach the expected reply]:N:_default' \
 '-d+[Length of the measurement]:TIME:_default' \
 '--duration=[Length of the measurement]:TIME:_default' \
 '--warm-up=[Length of the warm-up before it, which is not counted]:TIME:_default' \
@@ -231,7 +231,7 @@ epoll\:""))' \
 '*--header=[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
 '--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
-'--command=[Redis and memcached\: command, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
+'--command=[Redis and memcached\: command, the same for every request, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
 '*--parameter=[PostgreSQL and MySQL\: value of \$1, \$2, …, or of each ?; may be repeated]:TEXT:_default' \
 '--send=[Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
@@ -301,7 +301,7 @@ epoll\:""))' \
 '*--header=[Header to add (gRPC\: metadata), or @FILE with headers]:NAME: VALUE:_default' \
 '--body=[Body of the request, or @FILE with it]:TEXT:_default' \
 '--expect-status=[Expected status \[default\: 200\]]:STATUS:_default' \
-'--command=[Redis and memcached\: command, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
+'--command=[Redis and memcached\: command, the same for every request, for example "GET key" or "mg key v" \[default\: PING; get lasthop\]]:WORDS:_default' \
 '--query=[PostgreSQL and MySQL\: query \[default\: select 1\]]:SQL:_default' \
 '*--parameter=[PostgreSQL and MySQL\: value of \$1, \$2, …, or of each ?; may be repeated]:TEXT:_default' \
 '--send=[Bytes to send with each request; with WebSocket and gRPC, the message. \\0, \\r, \\n, \\xff and the other escapes of C stand for what cannot be typed; \`@FILE\` takes the bytes of a file as they are, \`@-\` those of standard input]:BYTES|@FILE:_default' \
@@ -388,7 +388,7 @@ svg\:"The ratios with their intervals, as a picture"))' \
 ;;
 (report)
 _arguments "${_arguments_options[@]}" : \
-'*--by=[Several runs\: what makes a kind of machine\: architecture, cpu, cpus, kernel, distribution, virtualization, or labels \[default\: the first four and all labels, where they differ\]]:FACT,…:_default' \
+'*--by=[Several runs\: what makes a kind of machine\: architecture, cpu, size (by the number of CPUs), kernel, cpus, distribution, virtualization, or labels \[default\: the first four and all labels, where they differ\]]:FACT,…:_default' \
 '(--by --format -o --output -v --verbose --fail-if)--check=[Say instead what a check means and what to do about it, by the id that reports print in brackets (\`driver-kept-off\`); without an id, list all checks]::ID:_default' \
 '--format=[Format\: json, html, …]:FORMAT:((terminal\:"Text for a terminal"
 json\:"The whole result, for programs (schema lasthop/1)"
