@@ -603,3 +603,20 @@ fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
     assert!(named > 70, "{named} names");
     assert!(wrong.is_empty(), "neither or both of a name and a reason: {wrong:?}");
 }
+
+/// Its packages, the compiler's and the machine's, are 300 MB.
+#[test]
+#[ignore = "it builds for another architecture and boots a machine, which takes a quarter of an hour; script/test --all"]
+fn a_release_for_arm64_runs_in_a_machine_of_its_own() {
+    let mut release = Command::new(here().join("script/release"));
+    let told = did(release.args(["aarch64-linux-gnu", "aarch64-linux-static"]));
+    assert!(told.contains("exit code 0"), "{told}");
+    for package in [
+        "aarch64-linux-gnu.tar.gz",
+        "manylinux2014_aarch64.whl",
+        "arm64.deb",
+        "aarch64-linux-static.oci.tar",
+    ] {
+        assert!(told.contains(package), "{package}: {told}");
+    }
+}
