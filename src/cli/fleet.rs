@@ -23,7 +23,7 @@ use lasthop_plan::{
 };
 use lasthop_run::{Job, compare};
 use lasthop_stack::{locate::Locator, sandbox::Sandbox};
-use lasthop_system::{files, interrupt, limits::lift_descriptors};
+use lasthop_system::{files, limits::lift_descriptors};
 
 use super::{
     args::{self, FleetRunOptions, Passed},
@@ -279,7 +279,7 @@ fn run(arguments: &args::FleetRun) -> Exit {
         nodes: 0,
     };
     sweep();
-    // The way to the cluster is in it, and a later `clean` removes it if this process is killed.
+    // What kubectl keeps is in it, and a later `clean` removes it if this process is killed.
     let sandbox = Sandbox::create().or_failed()?;
     let args::FleetCluster { context, namespace } = arguments.cluster.clone();
     let place = Where {
@@ -288,7 +288,7 @@ fn run(arguments: &args::FleetRun) -> Exit {
         folder: sandbox.path().to_owned(),
     };
     let tell = &mut |event: &Event<'_>| teller.tell(event);
-    let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, &interrupt::times, tell);
+    let outcome = client::run(&place, &nodes, &fleet, layouts.as_ref(), &runs, tell);
     conclude(&outcome.or_failed()?, arguments)
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, engines::take_environment, have};
+use common::{Lasthop, engines::take_environment};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -170,21 +170,13 @@ fn a_record_comes_back_through_a_log() {
     collect(&log.replacen(name, "last", 1)).fails(1, "`last` cannot be the name of a run");
 }
 
-/// `kubectl` whose proxy takes connections and answers nothing.
+/// `kubectl` that keeps something, and never answers.
 const KUBECTL: &str = r#"#!/bin/sh
-case "$*" in *proxy*) for last; do :; done
-exec python3 -I -c 'import socket, sys, time
-listening = socket.socket(socket.AF_UNIX)
-listening.bind(sys.argv[1])
-listening.listen()
-time.sleep(60)' "${last#--unix-socket=}" ;; esac
+[ "$1" = --cache-dir ] && mkdir -p "$2" && exec sleep 60
 "#;
 
 #[test]
 fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
-    if !have("python3") {
-        return;
-    }
     let lasthop = Lasthop::new();
     let bin = lasthop.home().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -198,7 +190,7 @@ fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     client.env("PATH", path).current_dir(lasthop.home());
     let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let socket = || {
+    let kept = || {
         let folders = fs::read_dir(lasthop.sandboxes()).unwrap();
         folders
             .map(|entry| entry.unwrap().path())
@@ -206,8 +198,8 @@ fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
     };
     let deadline = Instant::now() + Duration::from_secs(60);
     let folder = loop {
-        assert!(Instant::now() < deadline, "no proxy within a minute");
-        if let Some(folder) = socket() {
+        assert!(Instant::now() < deadline, "no kubectl within a minute");
+        if let Some(folder) = kept() {
             break folder;
         }
         thread::sleep(Duration::from_millis(5));

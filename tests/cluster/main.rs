@@ -363,12 +363,14 @@ fn rights(lasthop: &Lasthop) -> &'static str {
     };
     let (code, said) = run(fleet("4s", &["--namespace", "limited"]));
     assert!(
-        code == Some(1) && said.contains("cannot list the nodes: nodes is forbidden"),
+        code == Some(1) && said.contains("cannot list the nodes: Error from server (Forbidden): nodes is forbidden"),
         "{said}"
     );
     let (code, said) = run(fleet("4s", &["--namespace", "limited", "--node", "n1"]));
     assert!(
-        code == Some(1) && said.contains("n1 failed: jobs.batch is forbidden"),
+        code == Some(1)
+            && said.contains("n1 failed: Error from server (Forbidden)")
+            && said.contains("jobs.batch is forbidden"),
         "{said}"
     );
     assert!(!said.contains("not removed"), "nothing was made: {said}");

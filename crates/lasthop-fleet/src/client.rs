@@ -1,25 +1,26 @@
-//! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything.
+//! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything, as one would by hand.
 //!
-//! One thread looks at the Pods of the run once a second, less often if there are many, and another for each Pod reads
-//! its log. A watch would tell the same sooner, and nothing once its connection is broken.
+//! `kubectl get` tells of the Pods of the run once a second, less often if there are many, and `kubectl logs` follows
+//! each of them. A watch would tell the same sooner, and nothing once its connection is broken.
 
 mod cluster;
 mod member;
 mod object;
-mod proxy;
 mod reason;
 
 use std::{
     path::{Path, PathBuf},
-    thread,
     time::{Duration, Instant},
 };
 
 use cluster::Cluster;
+use lasthop_system::interrupt;
 use member::Member;
+use object::Metadata;
+use serde_json::json;
 
 use crate::{
-    layout::Layouts,
+    layout::{Layout, Layouts},
     manifest::{Fleet, Place},
     wire::Received,
 };
@@ -39,7 +40,7 @@ pub struct Where {
     pub context: Option<String>,
     /// The context's otherwise.
     pub namespace: Option<String>,
-    /// A folder that no other account can enter, for the socket of `kubectl proxy`.
+    /// A folder that no other account can enter, for what kubectl keeps and prints.
     pub folder: PathBuf,
 }
 
@@ -99,22 +100,20 @@ pub struct Failure {
     pub part: Option<PathBuf>,
 }
 
-/// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. `interrupts` counts: the
-/// first ends the run, the second the wait for the cluster, which has been asked to remove everything by then.
+/// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. The first interrupt ends
+/// the run, the second the wait for the cluster, which has been asked to remove everything by then.
 pub fn run(
     place: &Where,
     nodes: &Nodes,
     fleet: &Fleet,
     layouts: Option<&Layouts>,
     runs: &Path,
-    interrupts: &dyn Fn() -> usize,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, String> {
-    let is_interrupted = || interrupts() > 0;
-    let cluster = Cluster::reach(place, &is_interrupted)?;
+    let cluster = Cluster::reach(place)?;
     let members = cluster.choose(nodes, fleet, runs)?;
     tell(&Event::Chosen {
-        namespace: cluster.namespace(),
+        namespace: &cluster.namespace,
         nodes: members.len(),
     });
     let mut going = Going {
@@ -127,7 +126,7 @@ pub fn run(
     };
     going.until_done(nodes.per_node, tell);
     tell(&Event::Removing);
-    Ok(going.end(interrupts))
+    Ok(going.end())
 }
 
 /// A fleet run while it goes on.
@@ -146,14 +145,14 @@ impl Going<'_> {
     fn until_done(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
         let every = LOOK.max(LOOK_PER_NODE * self.members.len() as u32);
         let mut looked = None::<Instant>;
-        while !self.cluster.is_given_up() && self.members.iter().any(Member::goes_on) {
+        while !interrupt::heard() && self.members.iter().any(Member::goes_on) {
             self.begin_jobs(per_node, tell);
             if looked.is_none_or(|looked| looked.elapsed() >= every) {
                 self.look(tell);
                 looked = Some(Instant::now());
             }
             self.listen(per_node, tell);
-            thread::sleep(TICK);
+            interrupt::pause(TICK);
         }
     }
 
@@ -164,7 +163,7 @@ impl Going<'_> {
             .iter_mut()
             .filter(|member| member.goes_on() && member.job.is_none())
         {
-            if self.cluster.is_given_up() {
+            if interrupt::heard() {
                 return;
             }
             let fleet = Fleet {
@@ -180,8 +179,8 @@ impl Going<'_> {
 
     /// What the cluster says of the Pods and nodes.
     fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
-        let pods = match self.cluster.pods(&self.fleet.id) {
-            Ok(pods) => pods,
+        let objects = match self.cluster.objects(&self.fleet.id) {
+            Ok(objects) => objects,
             Err(why) if self.answered.elapsed() > SILENCE => {
                 self.members
                     .iter_mut()
@@ -194,20 +193,20 @@ impl Going<'_> {
         self.answered = Instant::now();
         let lost = self.cluster.lost_nodes();
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
-            member.look_beside(&pods, self.fleet.wait, tell);
+            member.look_beside(&objects, self.fleet.wait, tell);
         }
         for member in self.members.iter_mut().filter(|member| member.goes_on()) {
-            if self.cluster.is_given_up() {
+            if interrupt::heard() {
                 return;
             }
-            let pod = pods.iter().find(|pod| member.owns(pod));
+            let pod = objects.iter().find(|pod| member.owns(pod));
             let lost = member.is_lost(lost.get(&member.node));
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),
                 // It still waits for the Pods that it needs.
                 (None, None) if member.job.is_none() => continue,
-                (None, None) => self.cluster.without_pod(member),
+                (None, None) => member.without_pod(&objects, &self.cluster),
             };
             member.enter(phase, pod, &self.cluster, self.fleet, tell);
         }
@@ -238,16 +237,16 @@ impl Going<'_> {
         }
     }
 
-    fn end(self, interrupts: &dyn Fn() -> usize) -> Outcome {
-        // What is to be removed has to be asked for, whatever was interrupted.
-        let left = self
-            .cluster
-            .until(&|| false)
-            .remove(&self.fleet.id, &|| interrupts() > 1);
+    fn end(self) -> Outcome {
+        let services = self
+            .layouts
+            .is_some_and(|layouts| layouts.chosen.contains(&Layout::Service));
+        let kinds = if services { "jobs,services" } else { "jobs" };
+        let left = self.cluster.remove(&self.fleet.id, kinds);
         // Who could make nothing may have no right to remove it either.
         let made = self.members.iter().any(Member::made_something);
         let mut outcome = Outcome {
-            interrupted: interrupts() > 0,
+            interrupted: interrupt::times() > 0,
             left: if made { left } else { Vec::new() },
             ..Outcome::default()
         };
@@ -277,22 +276,29 @@ fn begin(
 ) -> Result<(), String> {
     let place = Place::Node(member.node.clone());
     let Some(layouts) = layouts else {
-        member.begin(cluster.create_job(&fleet.job(number, &place, &member.labels))?);
+        member.begin(cluster.create(&fleet.job(number, &place, &member.labels).to_string())?);
         return Ok(());
     };
     if !member.has_companions() {
         for one in layouts.companions(fleet, number, &member.node, per_node)? {
-            let owner = cluster.create_job(&one.job)?;
+            let job = cluster.create(&one.job.to_string())?;
             let address = match one.service {
-                Some(service) => Some(cluster.create_service(service, &owner)?),
+                Some(mut service) => {
+                    let Metadata { name, uid, .. } = &job.metadata;
+                    let owner = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid });
+                    service["metadata"]["ownerReferences"] = json!([owner]);
+                    let made = cluster.create(&service.to_string())?;
+                    let address = made.spec.cluster_ip.parse();
+                    Some(address.map_err(|_| "its Service has no address".to_owned())?)
+                }
                 None => None,
             };
-            member.keep_companion(one.layout, owner, address);
+            member.keep_companion(one.layout, job, address);
         }
     }
     if let Some(addresses) = member.addresses() {
         let job = layouts.job(fleet, number, &place, &member.labels, &addresses)?;
-        member.begin(cluster.create_job(&job)?);
+        member.begin(cluster.create(&job.to_string())?);
     }
     Ok(())
 }

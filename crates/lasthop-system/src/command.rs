@@ -70,7 +70,7 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
     command.stdin(Stdio::null()).stdout(writer).stderr(error_writer);
     let output = read_aside(output, OUTPUT)?;
     let errors = read_aside(errors, ERRORS)?;
-    let status = wait(command, timeout, life)?;
+    let status = run_with_streams(command, timeout, life)?;
     Ok(Ended {
         status,
         output: arrived(&output),
@@ -84,7 +84,7 @@ pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file.try_clone()?);
-    wait(command, timeout, life)
+    run_with_streams(command, timeout, life)
 }
 
 fn read_aside(reader: io::PipeReader, limit: u64) -> io::Result<Receiver<String>> {
@@ -107,8 +107,8 @@ pub fn dies_with_us(command: &mut Command) {
     unsafe { command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)) };
 }
 
-/// Starts a command whose streams are set, and waits for its end. Its group is killed if it does not end by itself.
-fn wait(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
+/// As [`run`], for a command whose streams are set.
+pub fn run_with_streams(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
     // A group of its own: all of it can be killed at once, and Ctrl-C at the terminal reaches lasthop alone, which
     // decides.
     command.process_group(0);

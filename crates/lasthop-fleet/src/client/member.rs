@@ -2,10 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    io::Read as _,
-    net::{IpAddr, Shutdown},
-    os::unix::net::UnixStream,
+    fs::File,
+    io::{self, Read as _},
+    net::IpAddr,
     path::{Path, PathBuf},
+    process::{Child, ChildStdout},
     sync::mpsc::{Receiver as Pieces, SyncSender, TryRecvError, sync_channel},
     thread,
     time::{Duration, Instant},
@@ -13,9 +14,8 @@ use std::{
 
 use super::{
     Event, Nodes,
-    cluster::Cluster,
-    object::{Node, Owner, Pod},
-    proxy,
+    cluster::{self, Cluster},
+    object::{Node, Object, Pod},
     reason::{self, Phase},
 };
 use crate::{
@@ -28,6 +28,8 @@ use crate::{
 const TAIL: Duration = Duration::from_secs(10);
 /// How long a node may be lost to the cluster, which has waited already: a busy one comes back.
 const LOST: Duration = Duration::from_secs(15);
+/// How long a Job may be without a Pod before its events are read.
+const PODLESS: Duration = Duration::from_secs(3);
 /// How long until a log is read again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Last lines of a log that a failure shows, and bytes that are shown of each.
@@ -55,6 +57,8 @@ pub struct Member {
     ended: Option<Instant>,
     lost: Option<Instant>,
     last: VecDeque<String>,
+    /// Why its log could not be read to its end.
+    unread: Option<String>,
     companions: Option<Vec<Companion>>,
 }
 
@@ -62,14 +66,14 @@ pub struct Member {
 pub struct Made {
     pub name: String,
     pub since: Instant,
-    uid: String,
+    pub uid: String,
 }
 
 impl Made {
-    fn new(job: Owner) -> Self {
+    fn new(job: Object) -> Self {
         Self {
-            name: job.name,
-            uid: job.uid,
+            name: job.metadata.name,
+            uid: job.metadata.uid,
             since: Instant::now(),
         }
     }
@@ -89,12 +93,13 @@ struct Companion {
     runs: bool,
 }
 
-/// A Pod's log as it is read.
+/// A Pod's log as `kubectl logs --follow` prints it.
 struct Log {
+    kubectl: Child,
+    /// What kubectl prints on standard error.
+    errors: File,
     pieces: Pieces<Vec<u8>>,
     lines: Lines,
-    /// The other end of what a thread reads.
-    stream: Option<UnixStream>,
     /// Lines before this one have been said.
     said: usize,
     at: usize,
@@ -103,20 +108,28 @@ struct Log {
 }
 
 impl Log {
-    fn open(cluster: &Cluster<'_>, pod: &str, said: usize) -> Self {
+    fn open(cluster: &Cluster<'_>, pod: &str, said: usize) -> io::Result<Self> {
         let (sender, pieces) = sync_channel(PIECES);
-        let stream = cluster.log(pod).ok();
-        if let Some(reader) = stream.as_ref().and_then(|stream| stream.try_clone().ok()) {
-            thread::spawn(move || follow(reader, &sender));
+        let (mut kubectl, errors) = cluster.log(pod)?;
+        if let Some(output) = kubectl.stdout.take() {
+            thread::spawn(move || follow(output, &sender));
         }
-        Self {
+        Ok(Self {
+            kubectl,
+            errors,
             pieces,
             lines: Lines::default(),
-            stream,
             said,
             at: 0,
             broken: None,
-        }
+        })
+    }
+
+    /// Why it broke, in the words of kubectl; nothing if it only ended.
+    fn why_broken(&mut self) -> Option<String> {
+        self.broken?;
+        let said = cluster::text(&mut self.errors).ok()?;
+        Some(reason::of_kubectl(&said)).filter(|why| !why.is_empty())
     }
 
     /// The next line of those that have come.
@@ -139,28 +152,16 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if let Some(stream) = &self.stream {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        let _ = self.kubectl.kill();
+        let _ = self.kubectl.wait();
     }
 }
 
-/// Sends what an answer says until it ends or breaks; of a refusal, nothing.
-fn follow(mut answer: UnixStream, pieces: &SyncSender<Vec<u8>>) {
-    let mut begun = Vec::new();
+/// Passes a log on, until it ends or nobody reads it any more.
+fn follow(mut log: ChildStdout, pieces: &SyncSender<Vec<u8>>) {
     let mut piece = vec![0; PIECE];
-    let mut in_body = false;
-    while let Ok(read @ 1..) = answer.read(&mut piece) {
-        begun.extend_from_slice(&piece[..read]);
-        if !in_body {
-            match proxy::head(&begun) {
-                Some((200, head)) => drop(begun.drain(..head)),
-                None if begun.len() < PIECE => continue,
-                _ => return,
-            }
-            in_body = true;
-        }
-        if pieces.send(std::mem::take(&mut begun)).is_err() {
+    while let Ok(read @ 1..) = log.read(&mut piece) {
+        if pieces.send(piece[..read].to_vec()).is_err() {
             return;
         }
     }
@@ -196,6 +197,7 @@ impl Member {
             ended: None,
             lost: None,
             last: VecDeque::new(),
+            unread: None,
             companions: None,
         }
     }
@@ -213,7 +215,7 @@ impl Member {
         self.companions.is_some()
     }
 
-    pub fn keep_companion(&mut self, layout: Layout, job: Owner, address: Option<IpAddr>) {
+    pub fn keep_companion(&mut self, layout: Layout, job: Object, address: Option<IpAddr>) {
         let companion = Companion {
             layout,
             job: Made::new(job),
@@ -267,11 +269,25 @@ impl Member {
             .cloned()
     }
 
-    pub fn had_pod(&self) -> bool {
-        self.log.is_some()
+    /// Why it has no Pod: its Job has ended, or cannot make one, of which only its events tell.
+    pub fn without_pod(&self, objects: &[Object], cluster: &Cluster<'_>) -> Phase {
+        let waits = || "waits for its Pod".to_owned();
+        let Some(made) = self.job.as_ref().filter(|made| made.since.elapsed() > PODLESS) else {
+            return Phase::Waits(waits());
+        };
+        let Some(job) = objects.iter().find(|object| object.metadata.uid == made.uid) else {
+            return Phase::Failed("its Job was deleted by somebody else".to_owned());
+        };
+        if let Some(why) = reason::of_job(job) {
+            return Phase::Failed(why);
+        }
+        match cluster.warning(&made.name) {
+            why if self.log.is_some() => Phase::Failed(why.unwrap_or_else(|| "its Pod was deleted".to_owned())),
+            why => Phase::Waits(why.unwrap_or_else(waits)),
+        }
     }
 
-    pub fn begin(&mut self, job: Owner) {
+    pub fn begin(&mut self, job: Object) {
         self.job = Some(Made::new(job));
     }
 
@@ -315,7 +331,9 @@ impl Member {
         let late = took > fleet.deadline();
         match &phase {
             Phase::Runs | Phase::Ended(_) if late => {
-                return self.fail(format!("no complete record within {} s", took.as_secs()), tell);
+                let why = self.unread.iter().map(|why| format!(": {why}"));
+                let why: String = why.collect();
+                return self.fail(format!("no complete record within {} s{why}", took.as_secs()), tell);
             }
             Phase::Failed(why) => return self.fail(why.clone(), tell),
             Phase::Waits(why) if waited => return self.fail(why.clone(), tell),
@@ -326,7 +344,11 @@ impl Member {
                 });
             }
             Phase::Waits(_) => {}
-            Phase::Runs | Phase::Ended(_) => self.read_log(pod, cluster),
+            Phase::Runs | Phase::Ended(_) => {
+                if let Err(why) = self.read_log(pod, cluster) {
+                    return self.fail(why, tell);
+                }
+            }
         }
         if let Phase::Ended(code) = phase
             && self.ended.get_or_insert_with(Instant::now).elapsed() > TAIL
@@ -336,15 +358,23 @@ impl Member {
         self.phase = Some(phase);
     }
 
-    fn read_log(&mut self, pod: Option<&Pod>, cluster: &Cluster<'_>) {
-        let Some(pod) = pod else { return };
-        match &self.log {
-            None => self.log = Some(Log::open(cluster, &pod.metadata.name, 0)),
+    /// Begins to follow the log of its Pod, or begins again once that broke. Returns why it may not.
+    fn read_log(&mut self, pod: Option<&Pod>, cluster: &Cluster<'_>) -> Result<(), String> {
+        let Some(pod) = pod else { return Ok(()) };
+        let said = match &mut self.log {
+            None => 0,
             Some(log) if log.broken.is_some_and(|since| since.elapsed() > AGAIN) => {
-                self.log = Some(Log::open(cluster, &pod.metadata.name, log.said.max(log.at)));
+                match log.why_broken() {
+                    Some(why) if reason::is_forbidden(&why) => return Err(why),
+                    why => self.unread = why,
+                }
+                log.said.max(log.at)
             }
-            Some(_) => {}
-        }
+            Some(_) => return Ok(()),
+        };
+        let log = Log::open(cluster, &pod.metadata.name, said);
+        self.log = Some(log.map_err(|error| format!("cannot run kubectl, which reads its log: {error}"))?);
+        Ok(())
     }
 
     /// Why there is no record, though the Pod has ended.
@@ -412,8 +442,8 @@ mod tests {
 
     #[test]
     fn a_pod_that_only_names_a_job_is_not_of_it() {
-        let owner = |uid: &str| json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "lasthop-1-0", "uid": uid });
-        let made = Made::new(serde_json::from_value(owner("a")).unwrap());
+        let owner = |uid: &str| json!({ "kind": "Job", "name": "lasthop-1-0", "uid": uid });
+        let made = Made::new(serde_json::from_value(json!({ "metadata": { "uid": "a" } })).unwrap());
         let pod = |uid: &str| -> Pod {
             serde_json::from_value(json!({ "metadata": { "ownerReferences": [owner(uid)] } })).unwrap()
         };

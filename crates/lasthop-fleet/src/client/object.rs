@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
 pub struct List {
@@ -13,6 +13,7 @@ pub struct List {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Object {
+    pub kind: String,
     pub metadata: Metadata,
     pub spec: Spec,
     pub status: Status,
@@ -33,12 +34,8 @@ pub struct Metadata {
 }
 
 /// Of whom an object is a part: it ends with its owner.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Deserialize)]
 pub struct Owner {
-    pub api_version: String,
-    pub kind: String,
-    pub name: String,
     pub uid: String,
 }
 

@@ -35,6 +35,21 @@ fn joined(reason: &str, message: &str) -> String {
     parts.collect::<Vec<_>>().join(": ")
 }
 
+/// What kubectl says on standard error, without what its library logs there, such as `E1127 14:02:11.120934 …`.
+pub fn of_kubectl(said: &str) -> String {
+    let is_logged = |line: &&str| {
+        let digits = line.strip_prefix(['I', 'W', 'E', 'F']).and_then(|rest| rest.get(..4));
+        digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let lines: Vec<&str> = said.trim().lines().filter(|line| !is_logged(line)).collect();
+    lines.join("\n").trim_start_matches("error: ").to_owned()
+}
+
+/// Whether the cluster refuses this to its user, and will again.
+pub fn is_forbidden(why: &str) -> bool {
+    why.contains("(Forbidden)")
+}
+
 /// Where a Pod has got to.
 pub fn of_pod(pod: &Pod) -> Phase {
     let status = &pod.status;
@@ -142,6 +157,16 @@ mod tests {
     fn container(state: Value) -> Value {
         json!({ "phase": "Pending", "containerStatuses": [
             { "name": "lasthop", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state }] })
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_kubectl() {
+        let said =
+            "E1127 14:02:11.120934   71 memcache.go:265] \"Unhandled Error\"\nerror: context \"x\" does not exist\n";
+        assert_eq!(of_kubectl(said), "context \"x\" does not exist");
+        let refused = of_kubectl("Error from server (Forbidden): jobs.batch is forbidden\n");
+        assert_eq!(refused, "Error from server (Forbidden): jobs.batch is forbidden");
+        assert!(is_forbidden(&refused) && !is_forbidden(&of_kubectl("Every node is busy")));
     }
 
     #[test]
