@@ -1,7 +1,7 @@
 //! `lasthop fleet`: runs in a cluster, and what comes back from there.
 
 use std::{
-    io::{self, Read},
+    io::{self, BufReader, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,7 +11,7 @@ use lasthop_fleet::{
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
-    wire::{Heard, Lines, Received, Receiver, WireError},
+    wire::{self, Heard, Received, Receiver, WireError},
     worker, yaml,
 };
 use lasthop_model::{record::Given, selection::Selection};
@@ -41,8 +41,6 @@ const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
 /// How long the servers of a Pod may take until they answer.
 const READY: Duration = Duration::from_secs(60);
-/// Bytes of a log that are read at once.
-const PIECE: usize = 64 << 10;
 /// CPUs of a Pod, where a node has as many.
 const CPUS: u32 = 2;
 
@@ -178,23 +176,12 @@ fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
 
 fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     let mut receiver = Receiver::new(runs);
-    let mut lines = Lines::default();
     // A text that was saved by a shell has no end of its last line.
-    let mut log = log.chain(&b"\n"[..]);
-    let mut piece = vec![0; PIECE];
-    'log: loop {
-        let read = log
-            .read(&mut piece)
-            .map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
-        if read == 0 {
+    let mut log = BufReader::new(log.chain(&b"\n"[..]));
+    let wrong = |error: WireError| CliError::failed(format!("{shown}: {error}"));
+    while let Some(line) = wire::line(&mut log).map_err(wrong)? {
+        if receiver.line(&line).map_err(wrong)? == Heard::End {
             break;
-        }
-        lines.add(&piece[..read]);
-        let wrong = |error: WireError| CliError::failed(format!("{shown}: {error}"));
-        while let Some(line) = lines.take().map_err(wrong)? {
-            if receiver.line(&line).map_err(wrong)? == Heard::End {
-                break 'log;
-            }
         }
     }
     match (receiver.received(), receiver.folder()) {

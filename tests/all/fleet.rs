@@ -167,7 +167,6 @@ fn a_record_comes_back_through_a_log() {
     here.run(["report", "last"]).fails(2, "no run in ");
     collect(&log).fails(1, "there is a record");
     collect("no record\n").fails(1, "there is no record in");
-    collect(&log.replacen(name, "last", 1)).fails(1, "`last` cannot be the name of a run");
 }
 
 /// `kubectl` that keeps something, and never answers.
@@ -220,19 +219,10 @@ fn no_log_stops_its_reader() {
         fs::write(&saved, log).unwrap();
         here.run(["fleet", "collect", saved.to_str().unwrap()])
     };
-    collect(&vec![b'x'; 17 << 20]).fails(1, "a line of the log is longer than 16 MiB");
-    let begin = r#"{"lasthop":0,"begin":{"run":"20261122T140000-x-1"}}"#;
-    let beyond = r#"{"lasthop":1,"piece":{"file":"hole","at":8796093022208,"data":"AAAA//8="}}"#;
+    collect(&vec![b'x'; 2 << 20]).fails(1, "a line of the log is longer than 1024 KiB");
     // What is no text is no line of the record.
-    let log = [
-        &b"\xff\xfe\n"[..],
-        begin.as_bytes(),
-        b"\n\xff\n",
-        beyond.as_bytes(),
-        b"\n",
-    ]
-    .concat();
-    collect(&log).fails(1, "line 1 of the record is not one that lasthop writes");
+    let log = b"\xff\xfe\n\xff\nlasthop-record 0 bm8gc3RyZWFt\n";
+    collect(log).fails(1, "line 0 of the record is not one that lasthop writes");
 }
 
 #[test]

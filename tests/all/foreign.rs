@@ -218,7 +218,8 @@ fn no_foreign_record_is_executed_unasked() {
     altered(&sent, "run.json", |header| header["run"] = name(&sent).into());
     armed(&sent, mark);
     fs::remove_file(sent.join("environment.json")).unwrap();
-    Sender::begin(&sent, &mut log).unwrap().end(0).unwrap();
+    let sender = Sender::begin(name(&sent), &sent, &mut log);
+    sender.unwrap().end(0).unwrap();
     fs::write(lasthop.home().join("log"), log).unwrap();
     lasthop.run(["fleet", "collect", "log"]).ok();
     is_asked(name(&sent), "it has no seal");
@@ -361,8 +362,9 @@ fn a_name_that_is_none_goes_nowhere() {
         &"x".repeat(250),
     ];
     for bad in hostile {
-        let begin = json!({ "lasthop": 0, "begin": { "run": bad } });
-        fs::write(lasthop.home().join("log"), format!("{begin}\n")).unwrap();
+        let mut log = Vec::new();
+        Sender::begin(bad, own, &mut log).unwrap().end(0).unwrap();
+        fs::write(lasthop.home().join("log"), log).unwrap();
         lasthop
             .run(["fleet", "collect", "log"])
             .fails(1, "cannot be the name of a run");

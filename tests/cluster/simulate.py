@@ -27,8 +27,8 @@ from pathlib import Path
 
 ADDRESS = "10.255.0.253"
 SELECTED = "lasthop-simulated=true"
-PIECE = 8 << 10
-STEP = 0.2
+PIECE = 9 << 10
+STEP = 1.0
 RENEWED = 4.0
 
 
@@ -80,30 +80,29 @@ def log(record, node):
     trials = files["trials.jsonl"].splitlines(keepends=True)
     seconds = json.loads(files["end.json"])["took_ns"] / 1e9
     steps = max(1, int(seconds / STEP))
-    lines, number = [], 0
-    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    lines = []
+    deflate = zlib.compressobj()
 
-    def say(at, what):
-        nonlocal number
-        lines.append((at, json.dumps({"lasthop": number, **what}).encode() + b"\n"))
-        number += 1
+    def say(at, entry, data=b""):
+        part = deflate.compress(json.dumps(entry).encode() + b"\n" + data) + deflate.flush(zlib.Z_SYNC_FLUSH)
+        for begin in range(0, len(part), PIECE):
+            encoded = base64.b64encode(part[begin : begin + PIECE])
+            lines.append((at, b"lasthop-record %d %s\n" % (len(lines), encoded)))
 
-    def pieces(at, name, data, offset=0):
-        for begin in range(0, max(1, len(data)), PIECE):
-            part = deflate.compress(data[begin : begin + PIECE]) + deflate.flush(zlib.Z_SYNC_FLUSH)
-            say(at, {"piece": {"file": name, "at": offset + begin, "data": base64.b64encode(part).decode()}})
+    def piece(at, name, data, offset=0):
+        say(at, {"piece": {"file": name, "at": offset, "length": len(data)}}, data)
 
-    say(0.0, {"begin": {"run": run}})
+    say(0.0, {"run": run})
     offset = 0
     for step in range(steps):
         part = b"".join(trials[len(trials) * step // steps : len(trials) * (step + 1) // steps])
         if part:
-            pieces(step * STEP, "trials.jsonl", part, offset)
+            piece(step * STEP, "trials.jsonl", part, offset)
             offset += len(part)
     for name, data in files.items():
         if name != "trials.jsonl":
-            pieces(seconds, name, data)
-    sums = {name: {"length": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+            piece(seconds, name, data)
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     say(seconds, {"end": {"code": 0, "files": sums}})
     return lines
 

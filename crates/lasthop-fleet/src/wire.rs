@@ -1,66 +1,52 @@
 //! A run record as lines of a log, between other lines.
 //!
-//! The first line names the run, each further one holds a piece of a file, and the last one has the length and the
-//! SHA-256 of every file. Lines are numbered, so a reader whose stream broke begins again and skips what it has. A
-//! piece at 0 begins its file anew, because some files are replaced while a run goes on. The pieces are one stream of
-//! deflate, flushed after each: rounds have copies of the same files, and take next to nothing.
+//! Each line has a number and, in base64, some bytes of one zlib stream, so that a reader whose log broke begins again
+//! and skips what it has. The stream has entries: the name of the run, what its files have grown by, and at last the
+//! SHA-256 of every file. It is one stream because rounds have copies of the same files, which take next to nothing.
 
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom, Write},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    io::{self, BufRead, Read as _, Seek as _, SeekFrom, Write},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Component, Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
+use flate2::{
+    Compression,
+    write::{ZlibDecoder, ZlibEncoder},
+};
 use lasthop_model::{record::SEAL, run_name};
 use lasthop_system::{date, digest, files};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a file in one line: container runtimes break lines of 16 KiB.
-const PIECE: usize = 8 << 10;
-/// What deflate adds at most to a piece that it cannot make smaller, with the mark of a flush.
-const MARGIN: usize = 64;
 /// How a line begins that belongs to a record.
-const START: &[u8] = b"{\"lasthop\":";
-/// Bytes of a line of a log. The last one of a record names all files, in 130 B each.
-const LONGEST_LINE: usize = 16 << 20;
+const START: &str = "lasthop-record ";
+/// Bytes of the stream in one line: container runtimes break lines of 16 KiB.
+const IN_A_LINE: usize = 9 << 10;
+/// Bytes of a file in one entry.
+const PIECE: u64 = 64 << 10;
+/// Bytes of a line of a log.
+const LONGEST_LINE: u64 = 1 << 20;
+/// Bytes of an entry without its piece. The last one names all files, in 100 B each.
+const LONGEST_ENTRY: usize = 16 << 20;
 /// Bytes of the files of a record.
 const LARGEST: u64 = 1 << 30;
 /// Parts of the names of its files, each of which may be a folder.
 const MOST_PARTS: usize = 500_000;
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Line {
-    lasthop: u64,
-    #[serde(flatten)]
-    what: What,
-}
-
+/// An entry of the stream, a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum What {
-    Begin { run: String },
-    Piece { file: String, at: u64, data: String },
-    End { code: u8, files: BTreeMap<String, Sum> },
-}
-
-/// What a file must turn out to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Sum {
-    length: u64,
-    sha256: String,
-}
-
-impl Sum {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            length: files::facts_linked(path)?.len(),
-            sha256: digest::of_file(path)?,
-        })
-    }
+enum Entry {
+    /// The first has the name of the record.
+    Run(String),
+    /// So many bytes follow, which are the file's from there on. At 0 it begins anew, because some files are replaced
+    /// while a run goes on.
+    Piece { file: String, at: u64, length: u64 },
+    /// The last has the code that the run ended with, and the SHA-256 of every file.
+    End { code: u8, files: BTreeMap<String, String> },
 }
 
 /// The record did not come back as it was written.
@@ -78,50 +64,85 @@ impl From<String> for WireError {
     }
 }
 
-/// Writes a record that still grows.
-pub struct Sender<W> {
-    folder: PathBuf,
+/// The next line of a log without its end, once all of it has come. A Pod writes what it likes, so a line is bytes, and
+/// has a limit.
+pub fn line(log: &mut impl BufRead) -> Result<Option<Vec<u8>>, WireError> {
+    let mut line = Vec::new();
+    let read = log.take(LONGEST_LINE).read_until(b'\n', &mut line);
+    read.map_err(|error| format!("cannot read the log: {error}"))?;
+    match line.pop() {
+        Some(b'\n') => Ok(Some(line)),
+        _ if line.len() as u64 + 1 == LONGEST_LINE => {
+            Err(format!("a line of the log is longer than {} KiB", LONGEST_LINE >> 10).into())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Bytes of the stream as lines.
+struct Numbered<W> {
     output: W,
-    deflate: Compress,
     next: u64,
+    bytes: Vec<u8>,
+}
+
+impl<W: Write> Write for Numbered<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for bytes in self.bytes.chunks(IN_A_LINE) {
+            writeln!(self.output, "{START}{} {}", self.next, BASE64.encode(bytes))?;
+            self.next += 1;
+        }
+        self.bytes.clear();
+        self.output.flush()
+    }
+}
+
+/// Writes a record that still grows.
+pub struct Sender<W: Write> {
+    folder: PathBuf,
+    stream: ZlibEncoder<Numbered<W>>,
     /// By name: the file that was read, by number, and how much of it has been written.
     sent: BTreeMap<String, (u64, u64)>,
 }
 
 impl<W: Write> Sender<W> {
-    pub fn begin(folder: &Path, output: W) -> io::Result<Self> {
-        let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let deflate = Compress::new(Compression::default(), false);
+    pub fn begin(run: &str, folder: &Path, output: W) -> io::Result<Self> {
+        let lines = Numbered {
+            output,
+            next: 0,
+            bytes: Vec::new(),
+        };
         let mut sender = Self {
             folder: folder.to_owned(),
-            output,
-            deflate,
-            next: 0,
+            stream: ZlibEncoder::new(lines, Compression::default()),
             sent: BTreeMap::new(),
         };
-        sender.line(What::Begin { run })?;
+        sender.entry(&Entry::Run(run.to_owned()), &[])?;
         Ok(sender)
     }
 
-    fn line(&mut self, what: What) -> io::Result<()> {
-        let line = serde_json::to_string(&Line {
-            lasthop: self.next,
-            what,
-        })
-        .map_err(io::Error::other)?;
-        self.next += 1;
-        writeln!(self.output, "{line}")?;
-        self.output.flush()
+    fn entry(&mut self, entry: &Entry, piece: &[u8]) -> io::Result<()> {
+        serde_json::to_writer(&mut self.stream, entry)?;
+        self.stream.write_all(b"\n")?;
+        self.stream.write_all(piece)
     }
 
     /// Writes what has been added since the last time.
     pub fn advance(&mut self) -> io::Result<()> {
+        let before = self.stream.total_in();
         for (name, path) in files(&self.folder)? {
             match self.file(&name, &path) {
                 // It was replaced, and comes next time.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 sent => sent?,
             }
+        }
+        if self.stream.total_in() > before {
+            self.stream.flush()?;
         }
         Ok(())
     }
@@ -141,29 +162,18 @@ impl<W: Write> Sender<W> {
         file.seek(SeekFrom::Start(at))?;
         let mut rest = file.take(facts.len() - at);
         loop {
-            let piece = files::first(&mut rest, PIECE as u64)?;
-            let read = piece.len() as u64;
-            if read > 0 || at == 0 {
-                let data = BASE64.encode(self.deflated(&piece)?);
-                self.line(What::Piece {
-                    file: name.to_owned(),
-                    at,
-                    data,
-                })?;
+            let piece = files::first(&mut rest, PIECE)?;
+            let length = piece.len() as u64;
+            if length > 0 || at == 0 {
+                let file = name.to_owned();
+                self.entry(&Entry::Piece { file, at, length }, &piece)?;
             }
-            at += read;
-            if read < PIECE as u64 {
+            at += length;
+            if length < PIECE {
                 self.sent.insert(name.to_owned(), (facts.ino(), at));
                 return Ok(());
             }
         }
-    }
-
-    fn deflated(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
-        // `compress_vec` never grows the vector: what does not fit would be lost.
-        let mut deflated = Vec::with_capacity(PIECE + MARGIN);
-        self.deflate.compress_vec(piece, &mut deflated, FlushCompress::Sync)?;
-        Ok(deflated)
     }
 
     /// Ends a record that no longer grows.
@@ -171,9 +181,14 @@ impl<W: Write> Sender<W> {
         self.advance()?;
         let files = files(&self.folder)?.into_iter();
         let files = files
-            .map(|(name, path)| Ok((name, Sum::of(&path)?)))
+            .map(|(name, path)| Ok((name, digest::of_file(&path)?)))
             .collect::<io::Result<_>>()?;
-        self.line(What::End { code, files })
+        self.entry(&Entry::End { code, files }, &[])?;
+        self.finish()
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.stream.finish()?.flush()
     }
 }
 
@@ -203,40 +218,6 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
-/// Cuts a log into its lines. A Pod writes what it likes, so a line is bytes, and has a limit.
-#[derive(Debug, Default)]
-pub struct Lines {
-    bytes: Vec<u8>,
-    /// Where the next line begins, and from where on there may be its end.
-    begin: usize,
-    seen: usize,
-}
-
-impl Lines {
-    /// Takes what has come of the log.
-    pub fn add(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.begin);
-        self.seen -= self.begin;
-        self.begin = 0;
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The next line without its end, once all of it has come.
-    pub fn take(&mut self) -> Result<Option<Vec<u8>>, WireError> {
-        let Some(end) = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n') else {
-            self.seen = self.bytes.len();
-            if self.seen - self.begin > LONGEST_LINE {
-                return Err(format!("a line of the log is longer than {} MiB", LONGEST_LINE >> 20).into());
-            }
-            return Ok(None);
-        };
-        let line = self.bytes[self.begin..self.seen + end].to_vec();
-        self.seen += end + 1;
-        self.begin = self.seen;
-        Ok(Some(line))
-    }
-}
-
 /// What a line of a log was.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -256,49 +237,43 @@ pub struct Received {
     pub code: u8,
 }
 
-/// Writes a record anew from the lines of a log.
+/// Makes a record of the lines of a log.
 #[derive(Debug)]
 pub struct Receiver {
-    runs: PathBuf,
-    inflate: Decompress,
-    folder: Option<PathBuf>,
-    /// Shows others that the record still grows.
-    _lock: Option<File>,
     next: u64,
-    code: Option<u8>,
-    /// Lengths of the files so far.
-    lengths: BTreeMap<PathBuf, u64>,
-    /// Bytes that may still come, and parts of names.
-    room: u64,
-    parts: usize,
+    stream: ZlibDecoder<Unpacker>,
 }
 
 impl Receiver {
     /// Below this folder, which exists.
     pub fn new(runs: &Path) -> Self {
-        Self {
+        let record = Unpacker {
             runs: runs.to_owned(),
-            inflate: Decompress::new(false),
             folder: None,
             _lock: None,
-            next: 0,
-            code: None,
+            entry: Vec::new(),
+            piece: None,
             lengths: BTreeMap::new(),
             room: LARGEST,
             parts: MOST_PARTS,
+            code: None,
+        };
+        Self {
+            next: 0,
+            stream: ZlibDecoder::new(record),
         }
     }
 
     /// The record so far, if it has begun.
     pub fn folder(&self) -> Option<&Path> {
-        self.folder.as_deref()
+        self.stream.get_ref().folder.as_deref()
     }
 
     /// The whole record, once it has been verified.
     pub fn received(&self) -> Option<Received> {
         Some(Received {
-            folder: self.folder.clone()?,
-            code: self.code?,
+            folder: self.folder()?.to_owned(),
+            code: self.stream.get_ref().code?,
         })
     }
 
@@ -309,39 +284,101 @@ impl Receiver {
     /// A line is missing or not lasthop's, the record is too large or cannot be written, or it differs from the
     /// Pod's. After a gap the log may be read again from its beginning.
     pub fn line(&mut self, line: &[u8]) -> Result<Heard, WireError> {
-        if !line.starts_with(START) {
+        let Some(line) = line.strip_prefix(START.as_bytes()) else {
             return Ok(Heard::Other);
-        }
-        let line: Line = serde_json::from_slice(line).map_err(|_| self.malformed())?;
-        if line.lasthop > self.next {
+        };
+        let malformed = || format!("line {} of the record is not one that lasthop writes", self.next);
+        let (number, bytes) = numbered(line).ok_or_else(malformed)?;
+        if number > self.next {
             return Err(WireError::Gap(self.next));
         }
-        if line.lasthop == self.next {
-            match line.what {
-                What::Begin { run } => self.begin(&run)?,
-                What::Piece { file, at, data } => self.piece(&file, at, &data)?,
-                What::End { code, files } => self.end(code, &files)?,
-            }
+        if number == self.next {
+            let taken = self.stream.write_all(&bytes).and_then(|()| self.stream.flush());
+            taken.map_err(|error| error.downcast().unwrap_or_else(|_| WireError::from(malformed())))?;
             self.next += 1;
         }
-        Ok(if self.code.is_some() { Heard::End } else { Heard::Part })
+        let is_whole = self.stream.get_ref().code.is_some();
+        Ok(if is_whole { Heard::End } else { Heard::Part })
+    }
+}
+
+/// The number of a line, and its bytes of the stream.
+fn numbered(line: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let (number, bytes) = str::from_utf8(line).ok()?.split_once(' ')?;
+    Some((number.parse().ok()?, BASE64.decode(bytes.trim_end()).ok()?))
+}
+
+/// Makes a record of the entries of its stream.
+#[derive(Debug)]
+struct Unpacker {
+    runs: PathBuf,
+    folder: Option<PathBuf>,
+    /// Shows others that the record still grows.
+    _lock: Option<File>,
+    /// What has come of the next entry.
+    entry: Vec<u8>,
+    /// The file whose piece comes next, and how many bytes of it.
+    piece: Option<(File, u64)>,
+    /// Lengths of the files so far.
+    lengths: BTreeMap<PathBuf, u64>,
+    /// Bytes that may still come, and parts of names.
+    room: u64,
+    parts: usize,
+    code: Option<u8>,
+}
+
+impl Write for Unpacker {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some((file, left)) = &mut self.piece {
+            let now = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+            file.write_all(&bytes[..now])
+                .map_err(|error| unwritten(&self.runs, &error))?;
+            *left -= now as u64;
+            self.piece.take_if(|(_, left)| *left == 0);
+            return Ok(now);
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        self.entry.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+        if self.entry.len() > LONGEST_ENTRY {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let Some(end) = end else { return Ok(bytes.len()) };
+        match serde_json::from_slice(&std::mem::take(&mut self.entry))? {
+            Entry::Run(name) => self.begin(&name)?,
+            Entry::Piece { file, at, length } => self.begin_piece(&file, at, length)?,
+            Entry::End { code, files } => self.end(code, &files)?,
+        }
+        Ok(end + 1)
     }
 
-    fn malformed(&self) -> String {
-        format!("line {} of the record is not one that lasthop writes", self.next)
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
+}
 
-    fn begin(&mut self, run: &str) -> Result<(), String> {
+fn wrong(text: String) -> io::Error {
+    io::Error::other(WireError::Wrong(text))
+}
+
+fn malformed() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+impl Unpacker {
+    fn begin(&mut self, run: &str) -> io::Result<()> {
+        if self.folder.is_some() {
+            return Err(malformed());
+        }
         if !run_name::is_valid(run) || run_name::is_of_the_future(run, date::now()) {
-            return Err(format!(
+            return Err(wrong(format!(
                 "`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not `last`, not beyond tomorrow",
                 run.escape_debug()
-            ));
+            )));
         }
         let folder = self.runs.join(run);
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => format!("there is a record {} already", folder.display()),
+            io::ErrorKind::AlreadyExists => wrong(format!("there is a record {} already", folder.display())),
             _ => unwritten(&folder, &error),
         })?;
         let path = folder.join("lock");
@@ -351,74 +388,59 @@ impl Receiver {
         Ok(())
     }
 
-    /// The bytes of a piece; `None` if it is no deflate, or longer than a sender's.
-    fn inflated(&mut self, data: &str) -> Option<Vec<u8>> {
-        let deflated = BASE64.decode(data).ok()?;
-        let before = self.inflate.total_in();
-        let mut piece = Vec::with_capacity(PIECE + MARGIN);
-        self.inflate
-            .decompress_vec(&deflated, &mut piece, FlushDecompress::Sync)
-            .ok()?;
-        // What finds no room in the vector stays in the input: it inflates to more than a piece.
-        (self.inflate.total_in() - before == deflated.len() as u64 && piece.len() <= PIECE).then_some(piece)
-    }
-
-    fn piece(&mut self, file: &str, at: u64, data: &str) -> Result<(), String> {
-        let bytes = self.inflated(data).ok_or_else(|| self.malformed())?;
+    fn begin_piece(&mut self, file: &str, at: u64, length: u64) -> io::Result<()> {
         let name = Path::new(file);
         // A name that leads nowhere else: a Pod is not trusted.
         let is_inside = !file.is_empty() && name.components().all(|part| matches!(part, Component::Normal(_)));
         let Some(folder) = self.folder.clone().filter(|_| is_inside && name != Path::new(SEAL)) else {
-            return Err(self.malformed());
+            return Err(malformed());
         };
-        self.grow(name, at, bytes.len() as u64)?;
+        self.grow(name, at, length)?;
         let path = folder.join(name);
-        let write = || {
-            DirBuilder::new()
-                .mode(0o700)
-                .recursive(true)
-                .create(path.parent().unwrap_or(&folder))?;
-            private().truncate(at == 0).open(&path)?.write_all_at(&bytes, at)
+        let open = || {
+            let parent = path.parent().unwrap_or(&folder);
+            DirBuilder::new().mode(0o700).recursive(true).create(parent)?;
+            let mut file = private().truncate(at == 0).open(&path)?;
+            file.seek(SeekFrom::Start(at))?;
+            Ok(file)
         };
-        write().map_err(|error| unwritten(&path, &error))
-    }
-
-    /// Counts a piece: the next of its file, or the first of one that takes its place.
-    fn grow(&mut self, name: &Path, at: u64, bytes: u64) -> Result<(), String> {
-        let known = self.lengths.get(name).copied();
-        if at != 0 && known != Some(at) {
-            return Err(self.malformed());
-        }
-        let parts = if known.is_none() { name.components().count() } else { 0 };
-        let replaced = known.filter(|_| at == 0).unwrap_or(0);
-        let left = (self.parts.checked_sub(parts)).zip((self.room + replaced).checked_sub(bytes));
-        (self.parts, self.room) = left.ok_or_else(|| {
-            format!(
-                "the record has more than {} GiB, or more files and folders than {MOST_PARTS}",
-                LARGEST >> 30
-            )
-        })?;
-        self.lengths.insert(name.to_owned(), at + bytes);
+        let file = open().map_err(|error| unwritten(&path, &error))?;
+        self.piece = (length > 0).then_some((file, length));
         Ok(())
     }
 
-    fn end(&mut self, code: u8, expected: &BTreeMap<String, Sum>) -> Result<(), String> {
-        let folder = self.folder.as_ref().ok_or_else(|| self.malformed())?;
+    /// Counts a piece: the next of its file, or the first of one that takes its place.
+    fn grow(&mut self, name: &Path, at: u64, length: u64) -> io::Result<()> {
+        let known = self.lengths.get(name).copied();
+        if at != 0 && known != Some(at) {
+            return Err(malformed());
+        }
+        let parts = if known.is_none() { name.components().count() } else { 0 };
+        let replaced = known.filter(|_| at == 0).unwrap_or(0);
+        let left = (self.parts.checked_sub(parts)).zip((self.room + replaced).checked_sub(length));
+        (self.parts, self.room) = left.ok_or_else(|| {
+            wrong(format!(
+                "the record has more than {} GiB, or more files and folders than {MOST_PARTS}",
+                LARGEST >> 30
+            ))
+        })?;
+        self.lengths.insert(name.to_owned(), at + length);
+        Ok(())
+    }
+
+    fn end(&mut self, code: u8, expected: &BTreeMap<String, String>) -> io::Result<()> {
+        let folder = self.folder.as_ref().ok_or_else(malformed)?;
         let found = files(folder).map_err(|error| unwritten(folder, &error))?;
         for file in found.keys().chain(expected.keys()) {
-            let sum = found.get(file).map(|path| Sum::of(path)).transpose();
+            let sum = found.get(file).map(|path| digest::of_file(path)).transpose();
             let sum = sum.map_err(|error| unwritten(&folder.join(file), &error))?;
             if sum.as_ref() != expected.get(file) {
-                let shown = |sum: Option<&Sum>| {
-                    sum.map_or("nothing".to_owned(), |sum| {
-                        format!("{} B, SHA-256 {}", sum.length, sum.sha256)
-                    })
-                };
-                return Err(format!(
+                let shown = |sum: Option<&String>| sum.map_or("nothing".to_owned(), |sum| format!("SHA-256 {sum}"));
+                return Err(wrong(format!(
                     "{file} of the record differs from what the Pod wrote ({} instead of {})",
                     shown(sum.as_ref()),
                     shown(expected.get(file))
-                ));
+                )));
             }
         }
         self.code = Some(code);
@@ -427,8 +449,8 @@ impl Receiver {
     }
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> String {
-    format!("cannot write the record {}: {error}", path.display())
+fn unwritten(path: &Path, error: &io::Error) -> io::Error {
+    wrong(format!("cannot write the record {}: {error}", path.display()))
 }
 
 fn private() -> OpenOptions {
@@ -443,23 +465,25 @@ mod tests {
 
     use super::*;
 
+    const RUN: &str = "20261122T140000-x-1";
+
     /// A record that grows and whose files are replaced, as the lines of its log.
     fn lines(source: &Path) -> Vec<String> {
-        let folder = source.join("20261122T140000-x-1");
+        let folder = source.join(RUN);
         fs::create_dir_all(folder.join("services/0")).unwrap();
         fs::write(folder.join("lock"), "").unwrap();
         fs::write(folder.join("trials.jsonl"), "one\n").unwrap();
         let mut output = Vec::new();
-        let mut sender = Sender::begin(&folder, &mut output).unwrap();
+        let mut sender = Sender::begin(RUN, &folder, &mut output).unwrap();
         sender.advance().unwrap();
-        fs::write(folder.join("services/0/log"), vec![7; 3 * PIECE]).unwrap();
+        fs::write(folder.join("services/0/log"), noise(3 * PIECE as usize)).unwrap();
         fs::write(folder.join("run.json.part"), "not yet").unwrap();
-        OpenOptions::new()
+        let mut trials = OpenOptions::new()
             .append(true)
             .open(folder.join("trials.jsonl"))
-            .unwrap()
-            .write_all(b"two\n")
             .unwrap();
+        trials.write_all(b"two\n").unwrap();
+        sender.advance().unwrap();
         sender.advance().unwrap();
         fs::write(folder.join("new"), "replaced").unwrap();
         fs::rename(folder.join("new"), folder.join("services/0/log")).unwrap();
@@ -467,22 +491,57 @@ mod tests {
         String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
     }
 
+    /// What deflate cannot make smaller.
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let mut byte = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..length).map(|_| byte()).collect()
+    }
+
+    /// Lines with these entries, each with a piece.
+    fn lines_of(entries: &[(Entry, &[u8])]) -> Vec<String> {
+        let mut output = Vec::new();
+        let mut sender = Sender::begin(RUN, Path::new("nowhere"), &mut output).unwrap();
+        for (entry, piece) in entries {
+            sender.entry(entry, piece).unwrap();
+        }
+        sender.finish().unwrap();
+        String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Why a receiver takes no more of these lines.
+    fn refused(lines: &[String]) -> String {
+        let home = TempDir::new().unwrap();
+        let mut receiver = Receiver::new(home.path());
+        let refused = lines.iter().find_map(|line| receiver.line(line.as_bytes()).err());
+        refused.unwrap().to_string()
+    }
+
+    fn piece(file: &str, at: u64, length: u64) -> Entry {
+        Entry::Piece {
+            file: file.to_owned(),
+            at,
+            length,
+        }
+    }
+
     #[test]
     fn a_record_comes_back_as_it_was_also_if_the_log_is_read_twice() {
         let source = TempDir::new().unwrap();
         let home = TempDir::new().unwrap();
         let lines = lines(source.path());
-        assert!(
-            lines.iter().all(|line| line.len() < 16 << 10),
-            "runtimes break longer lines"
-        );
+        let is_short = |line: &String| line.len() < 16 << 10;
+        assert!(lines.iter().all(is_short), "runtimes break longer lines");
         let mut receiver = Receiver::new(home.path());
-        let half = lines.len() / 2;
-        let first = ["round 1 done", &lines[0]]
-            .into_iter()
-            .chain(lines[1..half].iter().map(String::as_str));
-        for line in first {
-            receiver.line(line.as_bytes()).unwrap();
+        let (half, _) = lines.split_at(lines.len() / 2);
+        for line in half {
+            assert_eq!(receiver.line(line.as_bytes()).unwrap(), Heard::Part);
+            assert_eq!(receiver.line(b"round 1 done\xff").unwrap(), Heard::Other);
         }
         assert_eq!(receiver.received(), None);
         let heard: Vec<Heard> = lines
@@ -491,110 +550,101 @@ mod tests {
             .collect();
         assert_eq!(heard.last(), Some(&Heard::End));
         let received = receiver.received().unwrap();
-        assert_eq!(
-            (received.code, fs::read(received.folder.join("services/0/log")).unwrap()),
-            (1, b"replaced".to_vec())
-        );
-        assert_eq!(fs::read(received.folder.join("trials.jsonl")).unwrap(), b"one\ntwo\n");
+        let read = |file: &str| fs::read(received.folder.join(file)).unwrap();
+        assert_eq!((received.code, read("services/0/log")), (1, b"replaced".to_vec()));
+        assert_eq!(read("trials.jsonl"), b"one\ntwo\n");
         assert!(!received.folder.join("run.json.part").exists() && received.folder.join("lock").exists());
     }
 
     #[test]
-    fn copies_take_next_to_nothing_and_noise_fits_into_lines() {
+    fn copies_take_next_to_nothing() {
         let source = TempDir::new().unwrap();
-        let home = TempDir::new().unwrap();
-        let folder = source.path().join("run");
-        fs::create_dir(&folder).unwrap();
-        let mut state = 1_u64;
-        let mut noise = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        };
-        let noise: Vec<u8> = (0..2 * PIECE).map(|_| noise()).collect();
+        let noise = noise(16 << 10);
         for round in 0..9 {
-            fs::write(folder.join(format!("copy-{round}")), &noise).unwrap();
+            fs::write(source.path().join(format!("copy-{round}")), &noise).unwrap();
         }
-        fs::write(folder.join("lock"), "").unwrap();
         let mut output = Vec::new();
-        Sender::begin(&folder, &mut output).unwrap().end(0).unwrap();
+        Sender::begin(RUN, source.path(), &mut output).unwrap().end(0).unwrap();
         assert!(output.len() < 2 * noise.len(), "{} B of log", output.len());
-        let mut receiver = Receiver::new(home.path());
-        for line in str::from_utf8(&output).unwrap().lines() {
-            assert!(line.len() < 16 << 10, "runtimes break longer lines");
-            receiver.line(line.as_bytes()).unwrap();
-        }
-        let received = receiver.received().unwrap().folder;
-        assert_eq!(fs::read(received.join("copy-8")).unwrap(), noise);
     }
 
     #[test]
     fn what_is_missing_altered_or_leads_elsewhere_is_refused() {
         let source = TempDir::new().unwrap();
         let lines = lines(source.path());
-        let take = |lines: &[String]| {
-            let home = TempDir::new().unwrap();
-            let mut receiver = Receiver::new(home.path());
-            lines
-                .iter()
-                .find_map(|line| receiver.line(line.as_bytes()).err())
-                .unwrap()
-                .to_string()
-        };
         let without = [&lines[..2], &lines[3..]].concat();
-        assert!(take(&without).contains("line 2 of the record is missing"));
-        let altered = |from: &str, to: &str| take(&lines.iter().map(|line| line.replace(from, to)).collect::<Vec<_>>());
-        // Beyond the length so far a sparse file would grow, which would take hours to verify.
-        for at in ["3", "5", "8796093022208"] {
-            assert!(altered("\"at\":4", &format!("\"at\":{at}")).contains("is not one that lasthop writes"));
+        assert!(refused(&without).contains("line 2 of the record is missing"));
+        for altered in ["lasthop-record 0 AAAA", "lasthop-record 0 !", "lasthop-record x AAAA"] {
+            let said = refused(&[altered.to_owned()]);
+            assert!(
+                said.contains("line 0 of the record is not one that lasthop writes"),
+                "{said}"
+            );
         }
-        assert!(altered("\"length\":8,", "\"length\":7,").contains("log of the record differs"));
-        assert!(altered("\"data\":\"", "\"data\":\"////").contains("is not one that lasthop writes"));
-        assert!(altered("trials.jsonl", "../trials.jsonl").contains("is not one that lasthop writes"));
-        assert!(altered("20261122T140000-x-1", "..").contains("cannot be the name of a run"));
+        // Beyond the length so far a sparse file would grow, which would take hours to verify.
+        for entry in [
+            piece("log", 8_796_093_022_208, 1),
+            piece("log", 3, 1),
+            piece("../log", 0, 1),
+            piece("/log", 0, 1),
+            piece(SEAL, 0, 1),
+            Entry::Run(RUN.to_owned()),
+        ] {
+            let said = refused(&lines_of(&[(piece("log", 0, 4), b"text"), (entry, b"!")]));
+            assert!(said.contains("is not one that lasthop writes"), "{said}");
+        }
+        let sum = digest::of_bytes(b"tuxt");
+        for files in [BTreeMap::from([("log".to_owned(), sum)]), BTreeMap::new()] {
+            let said = refused(&lines_of(&[
+                (piece("log", 0, 4), b"text"),
+                (Entry::End { code: 0, files }, b""),
+            ]));
+            assert!(
+                said.contains("log of the record differs") || said.contains("lock of the record"),
+                "{said}"
+            );
+        }
         let twice = TempDir::new().unwrap();
-        Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap();
-        let again = Receiver::new(twice.path()).line(lines[0].as_bytes()).unwrap_err();
-        assert!(again.to_string().contains("there is a record"), "{again}");
+        let begin = |name: &str| {
+            let mut output = Vec::new();
+            let mut sender = Sender::begin(name, Path::new("nowhere"), &mut output).unwrap();
+            sender.stream.flush().unwrap();
+            drop(sender);
+            let line = String::from_utf8(output).unwrap();
+            let heard = Receiver::new(twice.path()).line(line.lines().next().unwrap().as_bytes());
+            heard.map_err(|error| error.to_string())
+        };
+        assert_eq!(begin(RUN), Ok(Heard::Part));
+        assert!(begin(RUN).unwrap_err().contains("there is a record"));
+        assert!(begin("last").unwrap_err().contains("cannot be the name of a run"));
     }
 
     #[test]
     fn a_record_that_grows_without_end_is_given_up() {
-        let source = TempDir::new().unwrap();
-        let lines = lines(source.path());
-        let take = |limit: &dyn Fn(&mut Receiver)| {
+        let lines = lines_of(&[
+            (piece("services/0/log", 0, 9), b"it grows\n"),
+            (piece("services/0/log", 0, 4), b"less"),
+            (piece("trials.jsonl", 0, 4), b"one\n"),
+            (piece("trials.jsonl", 4, 4), b"two\n"),
+        ]);
+        let take = |limit: &dyn Fn(&mut Unpacker)| {
             let home = TempDir::new().unwrap();
             let mut receiver = Receiver::new(home.path());
-            limit(&mut receiver);
-            lines
-                .iter()
-                .map(|line| receiver.line(line.as_bytes()))
-                .find_map(Result::err)
+            limit(receiver.stream.get_mut());
+            lines.iter().find_map(|line| receiver.line(line.as_bytes()).err())
         };
-        // Both files at their largest: `services/0/log`, which is then replaced, and `trials.jsonl`.
-        let most = 3 * PIECE as u64 + 8;
-        assert!(take(&|receiver| receiver.room = most).is_none());
-        assert!(take(&|receiver| receiver.room = most - 1).is_some());
-        assert!(take(&|receiver| receiver.parts = 5).is_none());
-        assert!(take(&|receiver| receiver.parts = 4).is_some());
+        assert!(take(&|record| record.room = 12).is_none());
+        assert!(take(&|record| record.room = 11).is_some());
+        assert!(take(&|record| record.parts = 4).is_none());
+        assert!(take(&|record| record.parts = 3).is_some());
     }
 
     #[test]
     fn a_log_is_bytes_in_lines_of_limited_length() {
-        let mut lines = Lines::default();
-        let mut taken = Vec::new();
-        for piece in [&b"one\n\ntw"[..], b"o\xff\nha", b"lf"] {
-            lines.add(piece);
-            taken.extend(std::iter::from_fn(|| lines.take().unwrap()));
-        }
-        assert_eq!(taken, [&b"one"[..], b"", b"two\xff"]);
-        assert_eq!(Receiver::new(Path::new("/")).line(&taken[2]).unwrap(), Heard::Other);
-        let mut pieces = 0;
-        while lines.take().is_ok() {
-            lines.add(&[b'x'; 1 << 20]);
-            pieces += 1;
-        }
-        assert_eq!(pieces, 16, "MiB after what there was");
+        let mut log = &b"one\n\ntwo\xff\nhalf"[..];
+        let lines: Vec<Vec<u8>> = std::iter::from_fn(|| line(&mut log).unwrap()).collect();
+        assert_eq!(lines, [&b"one"[..], b"", b"two\xff"]);
+        let said = line(&mut io::BufReader::new(io::repeat(b'x'))).unwrap_err().to_string();
+        assert_eq!(said, "a line of the log is longer than 1024 KiB");
     }
 }

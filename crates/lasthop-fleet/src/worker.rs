@@ -13,8 +13,8 @@ use lasthop_system::interrupt;
 
 use crate::wire::Sender;
 
-/// How often the record is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the record is looked at, which is what a Pod that dies loses of it.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs this executable with these arguments, writes the record that it makes, and then waits for the reader, who ends
 /// this process, for no longer than `linger`: the tail of a log may be lost if its process ends at once. Returns the
@@ -33,7 +33,11 @@ pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<
         let ended = child.try_wait()?;
         if sender.is_none() {
             let made = folders(runs).into_iter().find(|folder| !before.contains(folder));
-            sender = made.map(|folder| Sender::begin(&folder, io::stdout())).transpose()?;
+            let begin = |folder: &PathBuf| {
+                let run = folder.file_name().unwrap_or_default().to_string_lossy();
+                Sender::begin(&run, folder, io::stdout())
+            };
+            sender = made.as_ref().map(begin).transpose()?;
         }
         match (ended, &mut sender) {
             (Some(status), _) => break code(status),

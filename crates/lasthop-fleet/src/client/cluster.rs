@@ -151,9 +151,11 @@ impl<'a> Cluster<'a> {
             return Ok(members);
         }
         let selector = format!("--selector={}", wanted.selector.as_deref().unwrap_or_default());
-        let nodes: List = self
-            .get(&["nodes", &selector])
-            .map_err(|why| format!("cannot list the nodes: {why}; name them with --node"))?;
+        let nodes: List = self.get(&["nodes", &selector]).map_err(|why| {
+            let forbidden = reason::is_forbidden(&why);
+            let hint = if forbidden { "; name them with --node" } else { "" };
+            format!("cannot list the nodes: {why}{hint}")
+        })?;
         let ready = nodes.items.iter().filter(|node| reason::takes_pods(node));
         let mut members: Vec<Member> = ready.map(|node| member(&node.metadata.name, Some(node))).collect();
         members.sort_by(|one, other| one.node.cmp(&other.node));

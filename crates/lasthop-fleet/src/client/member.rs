@@ -3,11 +3,11 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    io::{self, Read as _},
+    io::{self, BufReader},
     net::IpAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStdout},
-    sync::mpsc::{Receiver as Pieces, SyncSender, TryRecvError, sync_channel},
+    sync::mpsc::{self, SyncSender, TryRecvError, sync_channel},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     layout::{Addresses, Layout},
     manifest::Fleet,
-    wire::{Heard, Lines, Received, Receiver, WireError},
+    wire::{self, Heard, Received, Receiver, WireError},
 };
 
 /// How long a Pod that has ended has for the rest of its log.
@@ -35,10 +35,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Last lines of a log that a failure shows, and bytes that are shown of each.
 const SHOWN: usize = 4;
 const SHOWN_BYTES: usize = 2_000;
-/// A log is read in pieces of so many bytes, and so many of them wait until they are looked at: a Pod that writes
-/// faster waits.
-const PIECE: usize = 16 << 10;
-const PIECES: usize = 64;
+/// So many lines of a log wait until they are looked at: a Pod that writes faster waits.
+const WAITING: usize = 64;
 
 /// One node of a fleet run.
 pub struct Member {
@@ -93,12 +91,14 @@ struct Companion {
     runs: bool,
 }
 
+/// What comes of a log: its lines, or why there are no more.
+type Lines = mpsc::Receiver<Result<Vec<u8>, WireError>>;
+
 /// A Pod's log as `kubectl logs --follow` prints it.
 struct Log {
     kubectl: Child,
     /// What kubectl prints on standard error.
     errors: File,
-    pieces: Pieces<Vec<u8>>,
     lines: Lines,
     /// Lines before this one have been said.
     said: usize,
@@ -109,7 +109,7 @@ struct Log {
 
 impl Log {
     fn open(cluster: &Cluster<'_>, pod: &str, said: usize) -> io::Result<Self> {
-        let (sender, pieces) = sync_channel(PIECES);
+        let (sender, lines) = sync_channel(WAITING);
         let (mut kubectl, errors) = cluster.log(pod)?;
         if let Some(output) = kubectl.stdout.take() {
             thread::spawn(move || follow(output, &sender));
@@ -117,8 +117,7 @@ impl Log {
         Ok(Self {
             kubectl,
             errors,
-            pieces,
-            lines: Lines::default(),
+            lines,
             said,
             at: 0,
             broken: None,
@@ -134,17 +133,12 @@ impl Log {
 
     /// The next line of those that have come.
     fn line(&mut self) -> Result<Option<Vec<u8>>, WireError> {
-        loop {
-            if let Some(line) = self.lines.take()? {
-                return Ok(Some(line));
-            }
-            match self.pieces.try_recv() {
-                Ok(piece) => self.lines.add(&piece),
-                Err(TryRecvError::Empty) => return Ok(None),
-                Err(TryRecvError::Disconnected) => {
-                    self.broken.get_or_insert_with(Instant::now);
-                    return Ok(None);
-                }
+        match self.lines.try_recv() {
+            Ok(line) => line.map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                self.broken.get_or_insert_with(Instant::now);
+                Ok(None)
             }
         }
     }
@@ -157,11 +151,12 @@ impl Drop for Log {
     }
 }
 
-/// Passes a log on, until it ends or nobody reads it any more.
-fn follow(mut log: ChildStdout, pieces: &SyncSender<Vec<u8>>) {
-    let mut piece = vec![0; PIECE];
-    while let Ok(read @ 1..) = log.read(&mut piece) {
-        if pieces.send(piece[..read].to_vec()).is_err() {
+/// Passes the lines of a log on, until it ends or nobody reads it any more.
+fn follow(log: ChildStdout, lines: &SyncSender<Result<Vec<u8>, WireError>>) {
+    let mut log = BufReader::new(log);
+    while let Some(line) = wire::line(&mut log).transpose() {
+        let is_last = line.is_err();
+        if lines.send(line).is_err() || is_last {
             return;
         }
     }
@@ -406,7 +401,7 @@ impl Member {
                 // The beginning is read again.
                 Err(WireError::Gap(_)) => {
                     log.broken.get_or_insert_with(Instant::now);
-                    log.pieces = sync_channel(0).1;
+                    log.lines = sync_channel(0).1;
                 }
                 Err(error) => {
                     self.fail(error.to_string(), tell);
