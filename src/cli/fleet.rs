@@ -12,7 +12,7 @@ use lasthop_fleet::{
     layout::{GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
     wire::{self, Heard, Received, Receiver, WireError},
-    worker, yaml,
+    worker,
 };
 use lasthop_model::{record::Given, selection::Selection};
 use lasthop_plan::{
@@ -152,13 +152,8 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
         [] => vec![None],
         named => named.iter().map(Some).collect(),
     };
-    let jobs: Vec<_> = nodes
-        .into_iter()
-        .enumerate()
-        .map(job)
-        .collect::<Result<_, _>>()
-        .or_usage()?;
-    print(yaml::documents(&jobs).as_bytes())
+    let jobs: Result<String, String> = nodes.into_iter().enumerate().map(job).collect();
+    print(jobs.or_usage()?.as_bytes())
 }
 
 fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {

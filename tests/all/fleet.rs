@@ -241,9 +241,9 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     .ok()
     .stdout;
     for line in [
-        "kind: \"Job\"",
+        "kind: Job",
         "backoffLimit: 0",
-        "restartPolicy: \"Never\"",
+        "restartPolicy: Never",
         "automountServiceAccountToken: false",
     ] {
         assert!(job.contains(line), "{line}: {job}");
@@ -256,7 +256,7 @@ fn an_export_says_all_that_a_run_would_ask_for() {
         .ok()
         .stdout;
     assert!(
-        pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: \"Always\""),
+        pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: Always"),
         "{pod}"
     );
     assert!(

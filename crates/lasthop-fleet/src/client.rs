@@ -16,8 +16,6 @@ use std::{
 use cluster::Cluster;
 use lasthop_system::interrupt;
 use member::Member;
-use object::Metadata;
-use serde_json::json;
 
 use crate::{
     layout::{Layout, Layouts},
@@ -276,18 +274,15 @@ fn begin(
 ) -> Result<(), String> {
     let place = Place::Node(member.node.clone());
     let Some(layouts) = layouts else {
-        member.begin(cluster.create(&fleet.job(number, &place, &member.labels).to_string())?);
+        member.begin(cluster.create(&fleet.job(number, &place, &member.labels))?);
         return Ok(());
     };
     if !member.has_companions() {
         for one in layouts.companions(fleet, number, &member.node, per_node)? {
-            let job = cluster.create(&one.job.to_string())?;
+            let job = cluster.create(&one.job)?;
             let address = match one.service {
-                Some(mut service) => {
-                    let Metadata { name, uid, .. } = &job.metadata;
-                    let owner = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid });
-                    service["metadata"]["ownerReferences"] = json!([owner]);
-                    let made = cluster.create(&service.to_string())?;
+                Some(service) => {
+                    let made = cluster.create(&service.owned_by(&job.metadata.uid))?;
                     let address = made.spec.cluster_ip.parse();
                     Some(address.map_err(|_| "its Service has no address".to_owned())?)
                 }
@@ -298,7 +293,7 @@ fn begin(
     }
     if let Some(addresses) = member.addresses() {
         let job = layouts.job(fleet, number, &place, &member.labels, &addresses)?;
-        member.begin(cluster.create(&job.to_string())?);
+        member.begin(cluster.create(&job)?);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Where they are in every container.
 pub const FOLDER: &str = "/etc/lasthop";
@@ -41,7 +41,7 @@ fn looks_private(path: &Path, text: &str) -> Option<String> {
 }
 
 /// Texts, by path below [`FOLDER`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
@@ -64,32 +64,6 @@ impl Files {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Gives them to the Pods of a template, whose containers then mount them.
-    pub(crate) fn give(&self, template: &mut Value) {
-        let key = |number: usize| format!("lasthop/file-{number}");
-        let annotations = self
-            .0
-            .values()
-            .enumerate()
-            .map(|(number, text)| (key(number), json!(text)));
-        template["metadata"]["annotations"] = annotations.collect();
-        let items: Vec<Value> = self.0.keys().enumerate().map(|(number, path): (usize, &String)| json!({ "path": path, "fieldRef": { "fieldPath": format!("metadata.annotations['{}']", key(number)) } })).collect();
-        if let Value::Array(all) = &mut template["spec"]["volumes"] {
-            all.push(json!({ "name": "files", "downwardAPI": { "items": items } }));
-        }
-    }
-
-    /// Where a container finds them.
-    pub(crate) fn mount() -> Value {
-        json!({ "name": "files", "mountPath": FOLDER, "readOnly": true })
-    }
-
-    /// Where a container finds a folder of them. Below [`Self::mount`] its path would lead through a link that is made
-    /// anew each time.
-    pub(crate) fn mount_of(folder: &str) -> Value {
-        json!({ "name": "files", "mountPath": format!("{FOLDER}/{folder}"), "subPath": folder, "readOnly": true })
     }
 }
 

@@ -19,25 +19,21 @@ use lasthop_model::{
 use lasthop_plan::plan::{Plan, Stack};
 use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::random;
-use serde_json::{Value, json};
+use minijinja::context;
+use serde::Serialize;
 
 use crate::{
     files::{FOLDER, Files},
-    manifest::{Fleet, LABEL, NOBODY, Place, without_privileges},
+    manifest::{Fleet, NOBODY, POD_ADDRESS, Place, SERVICE, SOCKETS, Server, render},
 };
 
-/// Where sockets are in every container.
-const SOCKETS: &str = "/run/lasthop";
 /// The endpoints that the driver compares.
 pub const GIVEN: &str = "given.json";
-/// Label of the Pods that a Service leads to.
-const PART: &str = "lasthop/part";
 /// Ports from here on, for each layout a hundred.
 const PORTS: u16 = 18_000;
 /// Where a server listens that other Pods reach. In arguments, and in the configuration of servers that read variables
-/// there, this becomes the address of its own Pod, which is known there alone, in this variable.
+/// there, this becomes the address of its own Pod.
 const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
-const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
 
 /// How the link goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +83,28 @@ pub type Addresses = BTreeMap<Layout, IpAddr>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Companion {
     pub layout: Layout,
-    pub job: Value,
-    /// Its Service, which the Job is to own.
-    pub service: Option<Value>,
+    /// Its Job, as YAML.
+    pub job: String,
+    /// What leads to it, which the Job is to own.
+    pub service: Option<Service>,
+}
+
+/// A Service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Service {
+    fleet: String,
+    name: String,
+    ports: Vec<u16>,
+}
+
+impl Service {
+    /// As YAML, once its Job has an uid.
+    pub fn owned_by(&self, uid: &str) -> String {
+        render(
+            SERVICE,
+            context! { uid, fleet => self.fleet, name => self.name, ports => self.ports },
+        )
+    }
 }
 
 /// The layouts of an experiment.
@@ -105,12 +120,6 @@ pub struct Layouts {
 struct Placed {
     layout: Layout,
     service: RenderedService,
-}
-
-impl Placed {
-    fn name(&self) -> String {
-        format!("{}-{}", self.layout.name(), self.service.name)
-    }
 }
 
 impl Layouts {
@@ -281,31 +290,27 @@ impl Layouts {
             _ => Place::Node(node.to_owned()),
         };
         let name = format!("{}-{}", fleet.name(number), layout.name());
-        let mut job = fleet.job(number, &place, &[]);
-        job["metadata"]["name"] = json!(name);
-        // It serves every run of the node, one after another.
-        job["spec"]["activeDeadlineSeconds"] = json!((fleet.deadline() * runs).as_secs());
-        job["spec"]["template"]["metadata"]["labels"][PART] = json!(name);
-        let ports: Vec<Value> = behind
-            .iter()
-            .filter_map(|placed| match placed.service.endpoint.address {
-                Address::Tcp(address) => {
-                    Some(json!({ "name": format!("p{}", address.port()), "port": address.port() }))
-                }
-                _ => None,
-            })
-            .collect();
-        let service = (layout == Layout::Service).then(|| {
-            json!({
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": { "name": name, "labels": { LABEL: fleet.id } },
-                "spec": { "selector": { PART: name }, "ports": ports },
-            })
+        let port = |placed: &Placed| match placed.service.endpoint.address {
+            Address::Tcp(address) => Some(address.port()),
+            _ => None,
+        };
+        let service = (layout == Layout::Service).then(|| Service {
+            fleet: fleet.id.clone(),
+            name: name.clone(),
+            ports: behind.iter().filter_map(port).collect(),
         });
-        let pod = Servers::new(behind)?;
-        pod.add_to(fleet, &mut job, false);
-        Ok(Companion { layout, job, service })
+        let pod = Servers::new(&behind)?;
+        let mut job = fleet.driver(number, &place, &[]);
+        job.name = name;
+        // It serves every run of the node, one after another.
+        job.deadline = (fleet.deadline() * runs).as_secs();
+        job.driver = None;
+        (job.files, job.servers) = (&pod.files, &pod.servers);
+        Ok(Companion {
+            layout,
+            job: job.render(),
+            service,
+        })
     }
 
     /// The servers of the driver's Pod, and what it compares.
@@ -337,13 +342,13 @@ impl Layouts {
             restart: None,
             pids: IndexMap::new(),
         };
-        let mut pod = Servers::new(servers)?;
+        let mut pod = Servers::new(&servers)?;
         let given = serde_json::to_vec(&given).expect("endpoints are plain data");
         pod.files.add(Path::new(GIVEN), given)?;
         Ok(pod)
     }
 
-    /// The Job of the driver, once the other Pods have addresses.
+    /// The Job of the driver as YAML, once the other Pods have addresses.
     pub fn job(
         &self,
         fleet: &Fleet,
@@ -351,86 +356,40 @@ impl Layouts {
         place: &Place,
         labels: &[(String, String)],
         addresses: &Addresses,
-    ) -> Result<Value, String> {
-        let mut job = fleet.job(number, place, labels);
-        self.pod(addresses)?.add_to(fleet, &mut job, true);
-        Ok(job)
+    ) -> Result<String, String> {
+        let pod = self.pod(addresses)?;
+        let mut job = fleet.driver(number, place, labels);
+        (job.files, job.servers) = (&pod.files, &pod.servers);
+        Ok(job.render())
     }
 }
 
 /// The servers of a Pod and their files.
 struct Servers {
-    placed: Vec<Placed>,
+    servers: Vec<Server>,
     files: Files,
 }
 
 impl Servers {
-    fn new(placed: Vec<Placed>) -> Result<Self, String> {
+    fn new(placed: &[Placed]) -> Result<Self, String> {
         let mut files = Files::default();
-        for one in &placed {
-            let folder = Path::new(one.layout.name()).join(&one.service.name);
-            for (path, content) in &one.service.files {
+        let mut servers = Vec::new();
+        for one in placed {
+            let service = &one.service;
+            let folder = Path::new(one.layout.name()).join(&service.name);
+            for (path, content) in &service.files {
                 files.add(&folder.join(path), content.clone())?;
             }
+            let own = |word: &String| word.replace(&EVERYWHERE.to_string(), &format!("$({POD_ADDRESS})"));
+            let environment = service.environment.iter();
+            servers.push(Server {
+                name: format!("{}-{}", one.layout.name(), service.name),
+                command: service.command.iter().map(own).collect(),
+                environment: environment.map(|(name, value)| (name.clone(), own(value))).collect(),
+                folder,
+            });
         }
-        Ok(Self { placed, files })
-    }
-
-    /// Adds the servers to a Job: beside its driver, or in its place.
-    fn add_to(&self, fleet: &Fleet, job: &mut Value, with_driver: bool) {
-        let template = &mut job["spec"]["template"];
-        self.files.give(template);
-        let spec = &mut template["spec"];
-        // lasthop reads the CPU time of the servers, as the same user.
-        spec["shareProcessNamespace"] = json!(true);
-        if let Value::Array(all) = &mut spec["volumes"] {
-            all.push(json!({ "name": "run", "emptyDir": {} }));
-        }
-        let mut servers: Vec<Value> = self.placed.iter().map(|placed| self.container(fleet, placed)).collect();
-        if !with_driver {
-            spec["containers"] = json!(servers);
-            return;
-        }
-        if let Value::Array(all) = &mut spec["containers"][0]["volumeMounts"] {
-            all.extend(self.mounts());
-        }
-        for server in &mut servers {
-            // Sidecars end with the driver.
-            server["restartPolicy"] = json!("Always");
-        }
-        spec["initContainers"] = json!(servers);
-    }
-
-    /// Its files, and a folder for each server of the Pod.
-    fn mounts(&self) -> Vec<Value> {
-        std::iter::once(Files::mount())
-            .chain(self.placed.iter().map(|placed| {
-                let below = format!("{}/{}", placed.layout.name(), placed.service.name);
-                json!({ "name": "run", "mountPath": format!("{SOCKETS}/{below}"), "subPath": below })
-            }))
-            .collect()
-    }
-
-    fn container(&self, fleet: &Fleet, placed: &Placed) -> Value {
-        let service = &placed.service;
-        let here = json!({ "name": POD_ADDRESS, "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } });
-        let own = |word: &String| word.replace(&EVERYWHERE.to_string(), &format!("$({POD_ADDRESS})"));
-        let environment = service
-            .environment
-            .iter()
-            .map(|(name, value)| json!({ "name": name, "value": own(value) }));
-        let tmp = json!({ "name": "tmp", "mountPath": "/tmp" });
-        let mut container = json!({
-            "name": placed.name(),
-            "image": fleet.image,
-            "imagePullPolicy": "IfNotPresent",
-            "command": service.command.iter().map(own).collect::<Vec<String>>(),
-            "env": std::iter::once(here).chain(environment).collect::<Vec<Value>>(),
-            "securityContext": without_privileges(),
-            "volumeMounts": self.mounts().into_iter().chain([tmp]).collect::<Vec<Value>>(),
-        });
-        fleet.request(&mut container);
-        container
+        Ok(Self { servers, files })
     }
 }
 
@@ -464,12 +423,12 @@ mod tests {
         }
     }
 
-    fn names(containers: &Value) -> Vec<&str> {
-        containers
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|container| container["name"].as_str().unwrap())
+    /// The containers of a Job, by name.
+    fn names(job: &str) -> Vec<&str> {
+        let names = job.lines().filter_map(|line| line.strip_prefix("        - name: "));
+        names
+            .map(|name| name.trim_matches('"'))
+            .filter(|name| !["tmp", "run", "files"].contains(name))
             .collect()
     }
 
@@ -481,7 +440,6 @@ mod tests {
             (Layout::OtherNode, "10.2.0.2".parse().unwrap()),
         ]);
         let job = layouts.job(&fleet(), 0, &Place::Any, &[], &addresses).unwrap();
-        let pod = &job["spec"]["template"]["spec"];
         let expected = [
             "tcp-gunicorn",
             "tcp-nginx",
@@ -489,41 +447,40 @@ mod tests {
             "unix-nginx",
             "service-nginx",
             "other-node-nginx",
+            "lasthop",
         ];
+        assert_eq!(names(&job), expected);
         assert_eq!(
-            (names(&pod["initContainers"]), names(&pod["containers"])),
-            (expected.to_vec(), vec!["lasthop"])
+            job.matches("restartPolicy: Always").count(),
+            6,
+            "all but the driver: {job}"
         );
-        let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
         for address in [
             "10.1.0.1:18200",
             "10.2.0.2:18300",
             "127.0.0.1:18000",
             "unix:/run/lasthop/unix/gunicorn/socket",
         ] {
-            assert!(files.contains(&format!("server {address} ")), "{address}: {files}");
+            assert!(job.contains(&format!("server {address} ")), "{address}: {job}");
         }
         let companions = layouts.companions(&fleet(), 0, "n1", 3).unwrap();
         let [service, other] = &companions[..] else {
             panic!("{companions:?}")
         };
-        assert_eq!(
-            names(&service.job["spec"]["template"]["spec"]["containers"]),
-            ["service-gunicorn"]
-        );
-        let selector = &service.service.as_ref().unwrap()["spec"]["selector"];
-        assert_eq!(
-            selector[PART],
-            service.job["spec"]["template"]["metadata"]["labels"][PART]
-        );
-        let affinity = |companion: &Companion| companion.job["spec"]["template"]["spec"]["affinity"].to_string();
-        assert!(affinity(service).contains("\"In\"") && affinity(other).contains("\"NotIn\""));
+        assert_eq!(names(&service.job), ["service-gunicorn"]);
+        let part = "lasthop/part: \"lasthop-id-0-service\"\n";
+        let leads = service.service.as_ref().unwrap().owned_by("the uid");
+        assert!(leads.contains(part) && service.job.contains(part), "{leads}");
+        for line in [
+            "      uid: \"the uid\"\n",
+            "    - name: \"p18200\"\n      port: 18200\n",
+        ] {
+            assert!(leads.contains(line), "{line}: {leads}");
+        }
+        assert!(service.job.contains("operator: \"In\"") && other.job.contains("operator: \"NotIn\""));
         assert!(other.service.is_none());
-        assert_eq!(
-            service.job["spec"]["activeDeadlineSeconds"],
-            (fleet().deadline() * 3).as_secs(),
-            "of three runs"
-        );
+        let deadline = format!("activeDeadlineSeconds: {}\n", (fleet().deadline() * 3).as_secs());
+        assert!(service.job.contains(&deadline), "of three runs");
     }
 
     #[test]
@@ -531,71 +488,38 @@ mod tests {
         let server = || {
             let layouts = layouts("redis", &Layout::ALL).unwrap();
             let job = layouts.companions(&fleet(), 0, "n1", 1).unwrap().remove(0).job;
-            let template = &job["spec"]["template"];
-            (
-                template["spec"]["containers"][0].clone(),
-                template["metadata"]["annotations"].to_string(),
-                layouts.secret,
-            )
+            (job, layouts.secret)
         };
-        let (container, files, secret) = server();
+        let (job, secret) = server();
         assert_eq!(secret.len(), 32);
-        assert!(files.contains(&secret), "{files}");
-        assert_ne!(secret, server().2);
-        let command: Vec<&str> = container["command"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        assert!(
-            command
-                .windows(2)
-                .any(|words| words == ["--bind", "$(LASTHOP_POD_ADDRESS)"]),
-            "{command:?}"
-        );
-        assert_eq!(
-            container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"],
-            "status.podIP"
-        );
+        assert!(job.contains(&secret), "{job}");
+        assert_ne!(secret, server().1);
+        assert!(job.contains(r#""--bind","$(LASTHOP_POD_ADDRESS)""#), "{job}");
+        assert!(job.contains("fieldPath: status.podIP"), "{job}");
     }
 
     #[test]
     fn a_server_that_reads_variables_listens_where_its_pod_is_too() {
-        let job = layouts("php-fpm", &Layout::ALL)
-            .unwrap()
-            .companions(&fleet(), 0, "n1", 1)
-            .unwrap()
-            .remove(0)
-            .job;
-        let files = job["spec"]["template"]["metadata"]["annotations"].to_string();
+        let layouts = layouts("php-fpm", &Layout::ALL).unwrap();
+        let job = layouts.companions(&fleet(), 0, "n1", 1).unwrap().remove(0).job;
         assert!(
-            files.contains("listen = ${LASTHOP_POD_ADDRESS}:18200") && !files.contains("0.0.0.0"),
-            "{files}"
+            job.contains("listen = ${LASTHOP_POD_ADDRESS}:18200") && !job.contains("0.0.0.0"),
+            "{job}"
         );
     }
 
     #[test]
     fn every_pod_is_one_that_the_restricted_standard_admits() {
         let layouts = layouts("redis", &Layout::ALL).unwrap();
-        let jobs = layouts
-            .companions(&fleet(), 0, "n1", 1)
-            .unwrap()
-            .into_iter()
-            .map(|one| one.job);
-        for job in jobs.chain([layouts.job(&fleet(), 0, &Place::Any, &[], &Addresses::new()).unwrap()]) {
-            let pod = &job["spec"]["template"]["spec"];
-            let of_pod = &pod["securityContext"];
-            assert_eq!(
-                (&of_pod["runAsNonRoot"], &of_pod["runAsUser"]),
-                (&json!(true), &json!(65_534))
-            );
-            assert_eq!(of_pod["seccompProfile"]["type"], "RuntimeDefault");
-            let containers = ["initContainers", "containers"].map(|kind| pod[kind].as_array());
-            for container in containers.into_iter().flatten().flatten() {
-                let own = &container["securityContext"];
-                assert_eq!(own["allowPrivilegeEscalation"], false, "{container}");
-                assert_eq!(own["capabilities"]["drop"], json!(["ALL"]), "{container}");
+        let companions = layouts.companions(&fleet(), 0, "n1", 1).unwrap();
+        let driver = layouts.job(&fleet(), 0, &Place::Any, &[], &Addresses::new()).unwrap();
+        for job in companions.into_iter().map(|one| one.job).chain([driver]) {
+            let count = |part: &str| job.matches(part).count();
+            for part in ["runAsNonRoot: true", "runAsUser: 65534", "type: RuntimeDefault"] {
+                assert_eq!(count(part), 1, "{part}: {job}");
+            }
+            for part in ["allowPrivilegeEscalation: false", "drop: [ALL]"] {
+                assert_eq!(count(part), names(&job).len(), "{part}: {job}");
             }
         }
     }

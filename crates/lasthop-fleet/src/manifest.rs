@@ -1,9 +1,10 @@
-//! The objects that a run makes in a cluster. Plain values: the client sends them, `lasthop fleet export` prints them.
+//! The objects that a run makes in a cluster, from the templates `*.yaml.j2`.
 
-use std::time::Duration;
+use std::{fmt::Write as _, path::PathBuf, sync::LazyLock, time::Duration};
 
 use lasthop_system::digest;
-use serde_json::{Value, json};
+use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, Value};
+use serde::Serialize;
 
 use crate::files::Files;
 
@@ -19,8 +20,93 @@ pub const LINGER: Duration = Duration::from_secs(120);
 const BESIDE_BUDGET: Duration = Duration::from_secs(120);
 /// User and group of every process: `nobody`.
 pub(crate) const NOBODY: u32 = 65_534;
-/// The data folder of lasthop in a Pod, where any user may write.
-const HOME: &str = "/tmp/lasthop";
+/// Where sockets are in every container.
+pub(crate) const SOCKETS: &str = "/run/lasthop";
+/// The variable that holds the address of its own Pod, which is known there alone.
+pub(crate) const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    templates.set_trim_blocks(true);
+    templates.set_lstrip_blocks(true);
+    templates.set_keep_trailing_newline(true);
+    // What a macro has written is a part of the template.
+    templates.set_auto_escape_callback(|_| AutoEscape::Custom("yaml"));
+    templates.set_formatter(write_value);
+    let all = [
+        (JOB, include_str!("job.yaml.j2")),
+        (SERVICE, include_str!("service.yaml.j2")),
+    ];
+    for (name, text) in all {
+        templates.add_template(name, text).expect("a template of lasthop's own");
+    }
+    templates
+});
+const JOB: &str = "job.yaml.j2";
+pub(crate) const SERVICE: &str = "service.yaml.j2";
+
+/// Writes a value as JSON. YAML reads it, but for characters that it does not take as they are.
+fn write_value(output: &mut Output<'_>, _: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if value.is_safe() {
+        return Ok(output.write_str(value.as_str().unwrap_or_default())?);
+    }
+    let json = serde_json::to_string(value).expect("a value of a template");
+    for character in json.chars() {
+        let is_plain = !character.is_control() && !"\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}".contains(character);
+        match u32::from(character) {
+            _ if is_plain => output.write_char(character)?,
+            number => write!(output, "\\u{number:04x}")?,
+        }
+    }
+    Ok(())
+}
+
+/// # Panics
+///
+/// If the template is wrong, which tests rule out.
+pub(crate) fn render(template: &str, values: impl Serialize) -> String {
+    let template = TEMPLATES.get_template(template).expect("a template of lasthop's own");
+    template.render(values).expect("a template of lasthop's own")
+}
+
+/// The container of a server.
+#[derive(Serialize)]
+pub(crate) struct Server {
+    pub name: String,
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    /// Where its sockets are, below those of all.
+    pub folder: PathBuf,
+}
+
+/// A Job as `job.yaml.j2` writes it.
+#[derive(Serialize)]
+pub(crate) struct Job<'a> {
+    fleet: &'a str,
+    pub name: String,
+    image: &'a str,
+    cpus: u32,
+    memory: &'a str,
+    pub deadline: u64,
+    keep: u64,
+    root: bool,
+    operator: &'static str,
+    node: Option<&'a str>,
+    /// Arguments of lasthop in the container that runs it, if there is one.
+    pub driver: Option<Vec<String>>,
+    pub files: &'a Files,
+    pub servers: &'a [Server],
+    nobody: u32,
+    sockets: &'static str,
+    pod_address: &'static str,
+}
+
+impl Job<'_> {
+    pub fn render(&self) -> String {
+        render(JOB, self)
+    }
+}
 
 /// What the Pods of a fleet run have in common.
 #[derive(Clone, Debug)]
@@ -69,112 +155,52 @@ impl Fleet {
         self.wait + self.budget + self.budget / 2 + BESIDE_BUDGET + LINGER
     }
 
-    /// Job number `number`, whose record has these labels.
-    pub fn job(&self, number: usize, place: &Place, labels: &[(String, String)]) -> Value {
-        let of_fleet = json!({ LABEL: self.id });
-        let mut spec = json!({
-            "restartPolicy": "Never",
-            // Nothing in the Pod asks the cluster for anything.
-            "automountServiceAccountToken": false,
-            // Otherwise there are variables for each Service of the namespace.
-            "enableServiceLinks": false,
-            // More than the worker gives its run to end in order.
-            "terminationGracePeriodSeconds": 15,
-            "containers": [self.driver(labels)],
-            "volumes": [{ "name": "tmp", "emptyDir": {} }],
-        });
-        if !self.root {
-            spec["securityContext"] = of_nobody();
+    /// Job number `number`, whose record has these labels, as YAML.
+    pub fn job(&self, number: usize, place: &Place, labels: &[(String, String)]) -> String {
+        self.driver(number, place, labels).render()
+    }
+
+    /// The same as a value.
+    pub(crate) fn driver<'a>(&'a self, number: usize, place: &'a Place, labels: &[(String, String)]) -> Job<'a> {
+        let linger = format!("{}s", LINGER.as_secs());
+        let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
+        let labels = labels
+            .iter()
+            .flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
+        let arguments = words
+            .into_iter()
+            .chain(self.arguments.iter().cloned())
+            .chain(labels)
+            .chain(["--no-progress".to_owned()]);
+        let (operator, node) = match place {
+            Place::Any => ("In", None),
+            Place::Node(name) => ("In", Some(name.as_str())),
+            Place::NotOn(name) => ("NotIn", Some(name.as_str())),
+        };
+        Job {
+            fleet: &self.id,
+            name: self.name(number),
+            image: &self.image,
+            cpus: self.cpus,
+            memory: &self.memory,
+            deadline: self.deadline().as_secs(),
+            keep: self.keep.as_secs(),
+            root: self.root,
+            operator,
+            node,
+            driver: Some(arguments.collect()),
+            files: &self.files,
+            servers: &[],
+            nobody: NOBODY,
+            sockets: SOCKETS,
+            pod_address: POD_ADDRESS,
         }
-        if let Some(affinity) = affinity(place) {
-            spec["affinity"] = affinity;
-        }
-        let mut template = json!({ "metadata": { "labels": of_fleet }, "spec": spec });
-        if !self.files.is_empty() {
-            self.files.give(&mut template);
-        }
-        json!({
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": { "name": self.name(number), "labels": of_fleet },
-            "spec": {
-                // By default, Kubernetes starts another Pod up to six times.
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": self.deadline().as_secs(),
-                "ttlSecondsAfterFinished": self.keep.as_secs(),
-                "template": template,
-            },
-        })
     }
 
     /// Name of the Job with this number.
     pub fn name(&self, number: usize) -> String {
         format!("lasthop-{}-{number}", self.id)
     }
-
-    fn driver(&self, labels: &[(String, String)]) -> Value {
-        let linger = format!("{}s", LINGER.as_secs());
-        let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
-        let labels = labels
-            .iter()
-            .flat_map(|(name, value)| ["--label".to_owned(), format!("{name}={value}")]);
-        let arguments: Vec<String> = words
-            .into_iter()
-            .chain(self.arguments.iter().cloned())
-            .chain(labels)
-            .chain(["--no-progress".to_owned()])
-            .collect();
-        let mut container = json!({
-            "name": DRIVER,
-            "image": self.image,
-            "imagePullPolicy": "IfNotPresent",
-            "args": arguments,
-            "env": [{ "name": "LASTHOP_HOME", "value": HOME }],
-            "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
-        });
-        if let (false, Value::Array(mounts)) = (self.files.is_empty(), &mut container["volumeMounts"]) {
-            mounts.push(Files::mount_of(EXPERIMENT));
-        }
-        if !self.root {
-            container["securityContext"] = without_privileges();
-        }
-        self.request(&mut container);
-        container
-    }
-
-    /// Whole CPUs, requests equal to limits: a kubelet whose CPU manager is static gives them to no other Pod.
-    pub(crate) fn request(&self, container: &mut Value) {
-        if self.cpus > 0 {
-            let all = json!({ "cpu": self.cpus.to_string(), "memory": self.memory });
-            container["resources"] = json!({ "requests": all, "limits": all });
-        }
-    }
-}
-
-/// Of a Pod that the restricted Pod Security Standard admits, if its containers are [`without_privileges`].
-fn of_nobody() -> Value {
-    json!({
-        "runAsNonRoot": true,
-        "runAsUser": NOBODY,
-        "runAsGroup": NOBODY,
-        "seccompProfile": { "type": "RuntimeDefault" },
-    })
-}
-
-pub(crate) fn without_privileges() -> Value {
-    json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } })
-}
-
-/// A Pod on a named node still passes the scheduler, which says why it does not fit.
-fn affinity(place: &Place) -> Option<Value> {
-    let (operator, name) = match place {
-        Place::Any => return None,
-        Place::Node(name) => ("In", name),
-        Place::NotOn(name) => ("NotIn", name),
-    };
-    let this = json!([{ "key": "metadata.name", "operator": operator, "values": [name] }]);
-    let terms = json!({ "nodeSelectorTerms": [{ "matchFields": this }] });
-    Some(json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } }))
 }
 
 #[cfg(test)]
@@ -198,60 +224,59 @@ mod tests {
 
     #[test]
     fn a_job_ends_by_itself_and_leaves_nothing() {
-        let job = fleet(2).job(
-            3,
-            &Place::Node("n1".to_owned()),
-            &[("machine".to_owned(), "n1".to_owned())],
+        let machine = ("machine".to_owned(), "n1".to_owned());
+        let job = fleet(2).job(3, &Place::Node("n1".to_owned()), &[machine]);
+        for part in [
+            &format!("    {LABEL}: "),
+            "  backoffLimit: 0\n",
+            "  ttlSecondsAfterFinished: 600\n",
+            "  activeDeadlineSeconds: 390\n",
+            "      restartPolicy: Never\n",
+            "      automountServiceAccountToken: false\n",
+            "                    operator: \"In\"\n                    values: [\"n1\"]\n",
+            "            limits:\n              cpu: 2\n              memory: \"1Gi\"\n",
+            "\"--label\",\"machine=n1\"",
+        ] {
+            assert!(job.contains(part), "{part}: {job}");
+        }
+        assert!(job.lines().all(|line| !line.trim().is_empty()), "{job}");
+        let anywhere = fleet(0).job(0, &Place::Any, &[]);
+        assert!(
+            !anywhere.contains("resources:") && !anywhere.contains("affinity:"),
+            "{anywhere}"
         );
-        let spec = &job["spec"];
-        let pod = &job["spec"]["template"]["spec"];
-        assert_eq!(
-            (&spec["backoffLimit"], &pod["restartPolicy"]),
-            (&json!(0), &json!("Never"))
-        );
-        assert_eq!(spec["ttlSecondsAfterFinished"], 600);
-        assert!(spec["activeDeadlineSeconds"].as_u64().unwrap() > 60 + 60 + LINGER.as_secs());
-        assert_eq!(pod["automountServiceAccountToken"], false);
-        let container = &pod["containers"][0];
-        assert_eq!(container["resources"]["requests"], container["resources"]["limits"]);
-        assert_eq!(container["resources"]["limits"]["cpu"], "2");
-        assert!(container["args"].as_array().unwrap().contains(&json!("machine=n1")));
-        assert!(fleet(0).job(0, &Place::Any, &[])["spec"]["template"]["spec"]["containers"][0]["resources"].is_null());
     }
 
     #[test]
     fn a_job_is_one_that_the_restricted_standard_admits_unless_root_is_asked_for() {
-        let pod = |root| Fleet { root, ..fleet(0) }.job(0, &Place::Any, &[])["spec"]["template"]["spec"].clone();
+        let pod = |root| Fleet { root, ..fleet(0) }.job(0, &Place::Any, &[]);
         let restricted = pod(false);
-        assert_eq!(restricted["securityContext"], of_nobody());
-        assert_eq!(restricted["containers"][0]["securityContext"], without_privileges());
-        let as_the_image_says = pod(true);
-        assert!(as_the_image_says["securityContext"].is_null());
-        assert!(as_the_image_says["containers"][0]["securityContext"].is_null());
+        for part in [
+            "runAsNonRoot: true",
+            "runAsUser: 65534",
+            "type: RuntimeDefault",
+            "drop: [ALL]",
+        ] {
+            assert!(restricted.contains(part), "{part}: {restricted}");
+        }
+        assert!(!pod(true).contains("securityContext"));
     }
 
     #[test]
     fn an_experiment_goes_along_with_the_job() {
         let mut files = Files::default();
-        files
-            .add(
-                std::path::Path::new("experiment/mine/experiment.toml"),
-                b"title = \"Mine\"".to_vec(),
-            )
-            .unwrap();
+        let text = "title = \"Mine\"\n\u{7f}\u{85}\u{2028}é";
+        let path = std::path::Path::new("experiment/mine/experiment.toml");
+        files.add(path, text.as_bytes().to_vec()).unwrap();
         let job = Fleet { files, ..fleet(0) }.job(0, &Place::Any, &[]);
-        let template = &job["spec"]["template"];
-        assert_eq!(
-            template["metadata"]["annotations"],
-            json!({ "lasthop/file-0": "title = \"Mine\"" })
-        );
-        let item = &template["spec"]["volumes"][1]["downwardAPI"]["items"][0];
-        assert_eq!(item["path"], "experiment/mine/experiment.toml");
-        let mount = &template["spec"]["containers"][0]["volumeMounts"][1];
-        assert_eq!(
-            (&mount["mountPath"], &mount["subPath"]),
-            (&json!("/etc/lasthop/experiment"), &json!("experiment"))
-        );
+        for part in [
+            r#"        lasthop/file-0: "title = \"Mine\"\n\u007f\u0085\u2028é""#,
+            "              - path: \"experiment/mine/experiment.toml\"\n",
+            "fieldPath: metadata.annotations['lasthop/file-0']\n",
+            "              mountPath: /etc/lasthop/experiment\n              subPath: experiment\n",
+        ] {
+            assert!(job.contains(part), "{part}: {job}");
+        }
     }
 
     #[test]
