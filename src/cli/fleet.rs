@@ -11,7 +11,7 @@ use lasthop_fleet::{
     files::{FOLDER, Files},
     layout::{GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
-    wire::{self, Heard, Received, Receiver, WireError},
+    wire::{self, Heard, Received, WireError},
     worker,
 };
 use lasthop_model::{record::Given, selection::Selection};
@@ -170,25 +170,25 @@ fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
 }
 
 fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
-    let mut receiver = Receiver::new(runs);
     // A text that was saved by a shell has no end of its last line.
-    let mut log = BufReader::new(log.chain(&b"\n"[..]));
-    let wrong = |error: WireError| CliError::failed(format!("{shown}: {error}"));
-    while let Some(line) = wire::line(&mut log).map_err(wrong)? {
-        if receiver.line(&line).map_err(wrong)? == Heard::End {
-            break;
+    let log = BufReader::new(log.chain(&b"\n"[..]));
+    let mut part = None;
+    let received = wire::receive(log, runs, None, &mut |heard| {
+        if let Heard::Begun(folder) = heard {
+            part = Some(folder);
         }
-    }
-    match (receiver.received(), receiver.folder()) {
-        (Some(Received { folder, .. }), _) => {
+    });
+    match (received, part) {
+        (Ok(Received { folder, .. }), _) => {
             talk(&format!("{}, complete and verified", name(&folder)));
             Ok(())
         }
-        (None, Some(part)) => Err(CliError::failed(format!(
+        (Err(WireError::Ended), Some(part)) => Err(CliError::failed(format!(
             "{shown} ends before the record does; what there is was kept as {}",
-            name(part)
+            name(&part)
         ))),
-        (None, None) => Err(CliError::failed(format!("there is no record in {shown}"))),
+        (Err(WireError::Ended), None) => Err(CliError::failed(format!("there is no record in {shown}"))),
+        (Err(error), _) => Err(CliError::failed(format!("{shown}: {error}"))),
     }
 }
 

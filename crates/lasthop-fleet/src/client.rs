@@ -249,13 +249,12 @@ impl Going<'_> {
             ..Outcome::default()
         };
         for member in self.members {
-            let part = member.part();
             outcome.received.extend(member.received);
             if let Some(why) = member.failure {
                 outcome.failures.push(Failure {
                     node: member.node,
                     why,
-                    part,
+                    part: member.part,
                 });
             }
         }

@@ -1,22 +1,18 @@
 //! A run record as lines of a log, between other lines.
 //!
-//! Each line has a number and, in base64, some bytes of one zlib stream, so that a reader whose log broke begins again
-//! and skips what it has. The stream has entries: the name of the run, what its files have grown by, and at last the
+//! Each line has a number and, in base64, some bytes of one zlib stream. The stream has entries: the name of the run, what its files have grown by, and at last the
 //! SHA-256 of every file. It is one stream because rounds have copies of the same files, which take next to nothing.
 
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, BufRead, Read as _, Seek as _, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Component, Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use flate2::{
-    Compression,
-    write::{ZlibDecoder, ZlibEncoder},
-};
+use flate2::{Compression, Decompress, FlushDecompress, Status, write::ZlibEncoder};
 use lasthop_model::{record::SEAL, run_name};
 use lasthop_system::{date, digest, files};
 use serde::{Deserialize, Serialize};
@@ -30,7 +26,7 @@ const PIECE: u64 = 64 << 10;
 /// Bytes of a line of a log.
 const LONGEST_LINE: u64 = 1 << 20;
 /// Bytes of an entry without its piece. The last one names all files, in 100 B each.
-const LONGEST_ENTRY: usize = 16 << 20;
+const LONGEST_ENTRY: u64 = 16 << 20;
 /// Bytes of the files of a record.
 const LARGEST: u64 = 1 << 30;
 /// Parts of the names of its files, each of which may be a folder.
@@ -49,9 +45,11 @@ enum Entry {
     End { code: u8, files: BTreeMap<String, String> },
 }
 
-/// The record did not come back as it was written.
+/// Why a log made no record.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
+    #[error("the log ends before the record does")]
+    Ended,
     #[error("line {0} of the record is missing in the log")]
     Gap(u64),
     #[error("{0}")]
@@ -61,21 +59,6 @@ pub enum WireError {
 impl From<String> for WireError {
     fn from(text: String) -> Self {
         Self::Wrong(text)
-    }
-}
-
-/// The next line of a log without its end, once all of it has come. A Pod writes what it likes, so a line is bytes, and
-/// has a limit.
-pub fn line(log: &mut impl BufRead) -> Result<Option<Vec<u8>>, WireError> {
-    let mut line = Vec::new();
-    let read = log.take(LONGEST_LINE).read_until(b'\n', &mut line);
-    read.map_err(|error| format!("cannot read the log: {error}"))?;
-    match line.pop() {
-        Some(b'\n') => Ok(Some(line)),
-        _ if line.len() as u64 + 1 == LONGEST_LINE => {
-            Err(format!("a line of the log is longer than {} KiB", LONGEST_LINE >> 10).into())
-        }
-        _ => Ok(None),
     }
 }
 
@@ -218,15 +201,28 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
-/// What a line of a log was.
+/// The next line of a log without its end, once all of it has come. A Pod writes what it likes, so a line is bytes, and
+/// has a limit.
+fn next_line(log: &mut impl BufRead) -> Result<Option<Vec<u8>>, WireError> {
+    let mut line = Vec::new();
+    let read = log.take(LONGEST_LINE).read_until(b'\n', &mut line);
+    read.map_err(|error| format!("cannot read the log: {error}"))?;
+    match line.pop() {
+        Some(b'\n') => Ok(Some(line)),
+        _ if line.len() as u64 + 1 == LONGEST_LINE => {
+            Err(format!("a line of the log is longer than {} KiB", LONGEST_LINE >> 10).into())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What is heard while a log is read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Not a line of the record.
-    Other,
-    /// A part of the record.
-    Part,
-    /// Its end: the record is complete and verified.
-    End,
+    /// A line that is not of the record.
+    Line(Vec<u8>),
+    /// The record has begun to grow in this folder.
+    Begun(PathBuf),
 }
 
 /// A record that has come back.
@@ -237,123 +233,92 @@ pub struct Received {
     pub code: u8,
 }
 
-/// Makes a record of the lines of a log.
-#[derive(Debug)]
-pub struct Receiver {
-    next: u64,
-    stream: ZlibDecoder<Unpacker>,
+/// Makes a record of a log, below `runs`, which exists. It takes the place of `part`, which an earlier reading of the
+/// same log has left.
+///
+/// # Errors
+///
+/// The log ends early or a line is missing: it may be read again. Or a line is not lasthop's, the record is too large
+/// or cannot be written, or it differs from the Pod's.
+pub fn receive(
+    log: impl BufRead,
+    runs: &Path,
+    part: Option<&Path>,
+    hear: &mut dyn FnMut(Heard),
+) -> Result<Received, WireError> {
+    let mut entries = BufReader::new(Stream {
+        log,
+        hear,
+        lines: 0,
+        bytes: Vec::new(),
+        inflate: Decompress::new(true),
+    });
+    let received = unpack(&mut entries, runs, part);
+    received.map_err(|error| match error.downcast() {
+        Ok(own) => own,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => WireError::Ended,
+        Err(error) if error.raw_os_error().is_some() => WireError::Wrong(format!("cannot write the record: {error}")),
+        Err(_) => {
+            let number = entries.get_ref().lines.saturating_sub(1);
+            WireError::Wrong(format!("line {number} of the record is not one that lasthop writes"))
+        }
+    })
 }
 
-impl Receiver {
-    /// Below this folder, which exists.
-    pub fn new(runs: &Path) -> Self {
-        let record = Unpacker {
-            runs: runs.to_owned(),
-            folder: None,
-            _lock: None,
-            entry: Vec::new(),
-            piece: None,
-            lengths: BTreeMap::new(),
-            room: LARGEST,
-            parts: MOST_PARTS,
-            code: None,
-        };
-        Self {
-            next: 0,
-            stream: ZlibDecoder::new(record),
-        }
-    }
+/// The stream of a record, from the lines of its log.
+struct Stream<'a, L> {
+    log: L,
+    hear: &'a mut dyn FnMut(Heard),
+    /// How many of its lines have come.
+    lines: u64,
+    /// What has not been inflated of the last one.
+    bytes: Vec<u8>,
+    inflate: Decompress,
+}
 
-    /// The record so far, if it has begun.
-    pub fn folder(&self) -> Option<&Path> {
-        self.stream.get_ref().folder.as_deref()
-    }
-
-    /// The whole record, once it has been verified.
-    pub fn received(&self) -> Option<Received> {
-        Some(Received {
-            folder: self.folder()?.to_owned(),
-            code: self.stream.get_ref().code?,
-        })
-    }
-
-    /// Takes a line of the log. What it has already is skipped.
-    ///
-    /// # Errors
-    ///
-    /// A line is missing or not lasthop's, the record is too large or cannot be written, or it differs from the
-    /// Pod's. After a gap the log may be read again from its beginning.
-    pub fn line(&mut self, line: &[u8]) -> Result<Heard, WireError> {
-        let Some(line) = line.strip_prefix(START.as_bytes()) else {
-            return Ok(Heard::Other);
-        };
-        let malformed = || format!("line {} of the record is not one that lasthop writes", self.next);
-        let (number, bytes) = numbered(line).ok_or_else(malformed)?;
-        if number > self.next {
-            return Err(WireError::Gap(self.next));
+impl<L: BufRead> Stream<'_, L> {
+    /// The bytes of its next line; none at the end of the log.
+    fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        while let Some(line) = next_line(&mut self.log).map_err(io::Error::other)? {
+            let Some(numbered) = line.strip_prefix(START.as_bytes()) else {
+                (self.hear)(Heard::Line(line));
+                continue;
+            };
+            let expected = self.lines;
+            self.lines += 1;
+            let (number, bytes) = number_and_bytes(numbered).ok_or_else(malformed)?;
+            if number != expected {
+                return Err(io::Error::other(WireError::Gap(expected)));
+            }
+            return Ok(Some(bytes));
         }
-        if number == self.next {
-            let taken = self.stream.write_all(&bytes).and_then(|()| self.stream.flush());
-            taken.map_err(|error| error.downcast().unwrap_or_else(|_| WireError::from(malformed())))?;
-            self.next += 1;
+        Ok(None)
+    }
+}
+
+impl<L: BufRead> Read for Stream<'_, L> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // Also without bytes: what found no room in the last buffer comes before the next line, which may take long.
+            let before = (self.inflate.total_in(), self.inflate.total_out());
+            let status = self.inflate.decompress(&self.bytes, buffer, FlushDecompress::Sync)?;
+            self.bytes.drain(..(self.inflate.total_in() - before.0) as usize);
+            let inflated = (self.inflate.total_out() - before.1) as usize;
+            if inflated > 0 || buffer.is_empty() || status == Status::StreamEnd {
+                return Ok(inflated);
+            }
+            match self.line()? {
+                Some(bytes) => self.bytes.extend(bytes),
+                None => return Ok(0),
+            }
         }
-        let is_whole = self.stream.get_ref().code.is_some();
-        Ok(if is_whole { Heard::End } else { Heard::Part })
     }
 }
 
 /// The number of a line, and its bytes of the stream.
-fn numbered(line: &[u8]) -> Option<(u64, Vec<u8>)> {
+fn number_and_bytes(line: &[u8]) -> Option<(u64, Vec<u8>)> {
     let (number, bytes) = str::from_utf8(line).ok()?.split_once(' ')?;
     Some((number.parse().ok()?, BASE64.decode(bytes.trim_end()).ok()?))
-}
-
-/// Makes a record of the entries of its stream.
-#[derive(Debug)]
-struct Unpacker {
-    runs: PathBuf,
-    folder: Option<PathBuf>,
-    /// Shows others that the record still grows.
-    _lock: Option<File>,
-    /// What has come of the next entry.
-    entry: Vec<u8>,
-    /// The file whose piece comes next, and how many bytes of it.
-    piece: Option<(File, u64)>,
-    /// Lengths of the files so far.
-    lengths: BTreeMap<PathBuf, u64>,
-    /// Bytes that may still come, and parts of names.
-    room: u64,
-    parts: usize,
-    code: Option<u8>,
-}
-
-impl Write for Unpacker {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some((file, left)) = &mut self.piece {
-            let now = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-            file.write_all(&bytes[..now])
-                .map_err(|error| unwritten(&self.runs, &error))?;
-            *left -= now as u64;
-            self.piece.take_if(|(_, left)| *left == 0);
-            return Ok(now);
-        }
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        self.entry.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
-        if self.entry.len() > LONGEST_ENTRY {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let Some(end) = end else { return Ok(bytes.len()) };
-        match serde_json::from_slice(&std::mem::take(&mut self.entry))? {
-            Entry::Run(name) => self.begin(&name)?,
-            Entry::Piece { file, at, length } => self.begin_piece(&file, at, length)?,
-            Entry::End { code, files } => self.end(code, &files)?,
-        }
-        Ok(end + 1)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn wrong(text: String) -> io::Error {
@@ -364,18 +329,62 @@ fn malformed() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-impl Unpacker {
-    fn begin(&mut self, run: &str) -> io::Result<()> {
-        if self.folder.is_some() {
-            return Err(malformed());
+/// Takes the entries of a record one after the other.
+fn unpack(entries: &mut BufReader<Stream<'_, impl BufRead>>, runs: &Path, part: Option<&Path>) -> io::Result<Received> {
+    let mut record = None;
+    loop {
+        let mut line = Vec::new();
+        entries.by_ref().take(LONGEST_ENTRY).read_until(b'\n', &mut line)?;
+        if !line.ends_with(b"\n") && (line.len() as u64) < LONGEST_ENTRY {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        let entry: Entry = serde_json::from_slice(&line).map_err(|_| malformed())?;
+        match (entry, &mut record) {
+            (Entry::Run(name), None) => {
+                let begun = Record::begin(&name, runs, part)?;
+                (entries.get_mut().hear)(Heard::Begun(begun.folder.clone()));
+                record = Some(begun);
+            }
+            (Entry::Piece { file, at, length }, Some(record)) => {
+                let mut file = record.piece(&file, at, length)?;
+                if io::copy(&mut entries.by_ref().take(length), &mut file)? < length {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            (Entry::End { code, files }, Some(record)) => {
+                record.verify(&files)?;
+                let folder = record.folder.clone();
+                return Ok(Received { folder, code });
+            }
+            _ => return Err(malformed()),
+        }
+    }
+}
+
+/// A record that grows.
+struct Record {
+    folder: PathBuf,
+    /// Shows others that it still grows.
+    _lock: File,
+    /// Lengths of the files so far.
+    lengths: BTreeMap<PathBuf, u64>,
+    /// Bytes that may still come, and parts of names.
+    room: u64,
+    parts: usize,
+}
+
+impl Record {
+    fn begin(run: &str, runs: &Path, part: Option<&Path>) -> io::Result<Self> {
         if !run_name::is_valid(run) || run_name::is_of_the_future(run, date::now()) {
             return Err(wrong(format!(
                 "`{}` cannot be the name of a run of now: letters, digits, `.`, `_` and `-`, not `last`, not beyond tomorrow",
                 run.escape_debug()
             )));
         }
-        let folder = self.runs.join(run);
+        let folder = runs.join(run);
+        if part == Some(&folder) {
+            fs::remove_dir_all(&folder).map_err(|error| unwritten(&folder, &error))?;
+        }
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => wrong(format!("there is a record {} already", folder.display())),
@@ -383,30 +392,33 @@ impl Unpacker {
         })?;
         let path = folder.join("lock");
         let lock = private().open(&path).and_then(|lock| lock.lock().map(|()| lock));
-        self._lock = Some(lock.map_err(|error| unwritten(&path, &error))?);
-        self.folder = Some(folder);
-        Ok(())
+        Ok(Self {
+            _lock: lock.map_err(|error| unwritten(&path, &error))?,
+            folder,
+            lengths: BTreeMap::new(),
+            room: LARGEST,
+            parts: MOST_PARTS,
+        })
     }
 
-    fn begin_piece(&mut self, file: &str, at: u64, length: u64) -> io::Result<()> {
+    /// The file that a piece is for, where the piece begins.
+    fn piece(&mut self, file: &str, at: u64, length: u64) -> io::Result<File> {
         let name = Path::new(file);
         // A name that leads nowhere else: a Pod is not trusted.
         let is_inside = !file.is_empty() && name.components().all(|part| matches!(part, Component::Normal(_)));
-        let Some(folder) = self.folder.clone().filter(|_| is_inside && name != Path::new(SEAL)) else {
+        if !is_inside || name == Path::new(SEAL) {
             return Err(malformed());
-        };
+        }
         self.grow(name, at, length)?;
-        let path = folder.join(name);
+        let path = self.folder.join(name);
         let open = || {
-            let parent = path.parent().unwrap_or(&folder);
+            let parent = path.parent().unwrap_or(&self.folder);
             DirBuilder::new().mode(0o700).recursive(true).create(parent)?;
             let mut file = private().truncate(at == 0).open(&path)?;
             file.seek(SeekFrom::Start(at))?;
             Ok(file)
         };
-        let file = open().map_err(|error| unwritten(&path, &error))?;
-        self.piece = (length > 0).then_some((file, length));
-        Ok(())
+        open().map_err(|error| unwritten(&path, &error))
     }
 
     /// Counts a piece: the next of its file, or the first of one that takes its place.
@@ -428,12 +440,11 @@ impl Unpacker {
         Ok(())
     }
 
-    fn end(&mut self, code: u8, expected: &BTreeMap<String, String>) -> io::Result<()> {
-        let folder = self.folder.as_ref().ok_or_else(malformed)?;
-        let found = files(folder).map_err(|error| unwritten(folder, &error))?;
+    fn verify(&self, expected: &BTreeMap<String, String>) -> io::Result<()> {
+        let found = files(&self.folder).map_err(|error| unwritten(&self.folder, &error))?;
         for file in found.keys().chain(expected.keys()) {
             let sum = found.get(file).map(|path| digest::of_file(path)).transpose();
-            let sum = sum.map_err(|error| unwritten(&folder.join(file), &error))?;
+            let sum = sum.map_err(|error| unwritten(&self.folder.join(file), &error))?;
             if sum.as_ref() != expected.get(file) {
                 let shown = |sum: Option<&String>| sum.map_or("nothing".to_owned(), |sum| format!("SHA-256 {sum}"));
                 return Err(wrong(format!(
@@ -443,8 +454,6 @@ impl Unpacker {
                 )));
             }
         }
-        self.code = Some(code);
-        self._lock = None;
         Ok(())
     }
 }
@@ -514,12 +523,18 @@ mod tests {
         String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Why a receiver takes no more of these lines.
+    /// What comes of these lines below a folder, and other lines between them.
+    fn received(runs: &Path, part: Option<&Path>, lines: &[String]) -> (Result<Received, WireError>, Vec<Heard>) {
+        let log: String = lines.iter().map(|line| format!("{line}\nsaid\n")).collect();
+        let mut heard = Vec::new();
+        let received = receive(log.as_bytes(), runs, part, &mut |one| heard.push(one));
+        (received, heard)
+    }
+
+    /// Why these lines are no record.
     fn refused(lines: &[String]) -> String {
         let home = TempDir::new().unwrap();
-        let mut receiver = Receiver::new(home.path());
-        let refused = lines.iter().find_map(|line| receiver.line(line.as_bytes()).err());
-        refused.unwrap().to_string()
+        received(home.path(), None, lines).0.unwrap_err().to_string()
     }
 
     fn piece(file: &str, at: u64, length: u64) -> Entry {
@@ -537,19 +552,18 @@ mod tests {
         let lines = lines(source.path());
         let is_short = |line: &String| line.len() < 16 << 10;
         assert!(lines.iter().all(is_short), "runtimes break longer lines");
-        let mut receiver = Receiver::new(home.path());
+        let folder = home.path().join(RUN);
         let (half, _) = lines.split_at(lines.len() / 2);
-        for line in half {
-            assert_eq!(receiver.line(line.as_bytes()).unwrap(), Heard::Part);
-            assert_eq!(receiver.line(b"round 1 done\xff").unwrap(), Heard::Other);
-        }
-        assert_eq!(receiver.received(), None);
-        let heard: Vec<Heard> = lines
-            .iter()
-            .map(|line| receiver.line(line.as_bytes()).unwrap())
-            .collect();
-        assert_eq!(heard.last(), Some(&Heard::End));
-        let received = receiver.received().unwrap();
+        let (broken, heard) = received(home.path(), None, half);
+        assert!(matches!(broken, Err(WireError::Ended)), "{broken:?}");
+        assert!(heard.contains(&Heard::Begun(folder.clone())) && heard.contains(&Heard::Line(b"said".to_vec())));
+        assert_eq!(
+            fs::read(folder.join("trials.jsonl")).unwrap(),
+            b"one\n",
+            "the part is kept"
+        );
+        let (received, _) = received(home.path(), Some(&folder), &lines);
+        let received = received.unwrap();
         let read = |file: &str| fs::read(received.folder.join(file)).unwrap();
         assert_eq!((received.code, read("services/0/log")), (1, b"replaced".to_vec()));
         assert_eq!(read("trials.jsonl"), b"one\ntwo\n");
@@ -605,46 +619,44 @@ mod tests {
             );
         }
         let twice = TempDir::new().unwrap();
-        let begin = |name: &str| {
-            let mut output = Vec::new();
-            let mut sender = Sender::begin(name, Path::new("nowhere"), &mut output).unwrap();
-            sender.stream.flush().unwrap();
-            drop(sender);
-            let line = String::from_utf8(output).unwrap();
-            let heard = Receiver::new(twice.path()).line(line.lines().next().unwrap().as_bytes());
-            heard.map_err(|error| error.to_string())
+        let again = || {
+            received(twice.path(), None, &lines)
+                .0
+                .map_err(|error| error.to_string())
         };
-        assert_eq!(begin(RUN), Ok(Heard::Part));
-        assert!(begin(RUN).unwrap_err().contains("there is a record"));
-        assert!(begin("last").unwrap_err().contains("cannot be the name of a run"));
+        assert_eq!(again().unwrap().code, 1);
+        assert!(again().unwrap_err().contains("there is a record"));
     }
 
     #[test]
     fn a_record_that_grows_without_end_is_given_up() {
-        let lines = lines_of(&[
-            (piece("services/0/log", 0, 9), b"it grows\n"),
-            (piece("services/0/log", 0, 4), b"less"),
-            (piece("trials.jsonl", 0, 4), b"one\n"),
-            (piece("trials.jsonl", 4, 4), b"two\n"),
-        ]);
-        let take = |limit: &dyn Fn(&mut Unpacker)| {
+        let take = |limit: &dyn Fn(&mut Record)| {
             let home = TempDir::new().unwrap();
-            let mut receiver = Receiver::new(home.path());
-            limit(receiver.stream.get_mut());
-            lines.iter().find_map(|line| receiver.line(line.as_bytes()).err())
+            let mut record = Record::begin(RUN, home.path(), None).unwrap();
+            limit(&mut record);
+            // The first is replaced by the second.
+            let pieces = [
+                ("services/0/log", 0, 9),
+                ("services/0/log", 0, 4),
+                ("trials", 0, 4),
+                ("trials", 4, 4),
+            ];
+            pieces
+                .iter()
+                .all(|(file, at, length)| record.piece(file, *at, *length).is_ok())
         };
-        assert!(take(&|record| record.room = 12).is_none());
-        assert!(take(&|record| record.room = 11).is_some());
-        assert!(take(&|record| record.parts = 4).is_none());
-        assert!(take(&|record| record.parts = 3).is_some());
+        assert!(take(&|record| record.room = 12) && !take(&|record| record.room = 11));
+        assert!(take(&|record| record.parts = 4) && !take(&|record| record.parts = 3));
     }
 
     #[test]
     fn a_log_is_bytes_in_lines_of_limited_length() {
         let mut log = &b"one\n\ntwo\xff\nhalf"[..];
-        let lines: Vec<Vec<u8>> = std::iter::from_fn(|| line(&mut log).unwrap()).collect();
+        let lines: Vec<Vec<u8>> = std::iter::from_fn(|| next_line(&mut log).unwrap()).collect();
         assert_eq!(lines, [&b"one"[..], b"", b"two\xff"]);
-        let said = line(&mut io::BufReader::new(io::repeat(b'x'))).unwrap_err().to_string();
+        let said = next_line(&mut io::BufReader::new(io::repeat(b'x')))
+            .unwrap_err()
+            .to_string();
         assert_eq!(said, "a line of the log is longer than 1024 KiB");
     }
 }

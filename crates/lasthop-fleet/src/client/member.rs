@@ -3,11 +3,11 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    io::{self, BufReader},
+    io::BufReader,
     net::IpAddr,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout},
-    sync::mpsc::{self, SyncSender, TryRecvError, sync_channel},
+    process::Child,
+    sync::mpsc::{self, sync_channel},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     layout::{Addresses, Layout},
     manifest::Fleet,
-    wire::{self, Heard, Received, Receiver, WireError},
+    wire::{self, Heard, Received, WireError},
 };
 
 /// How long a Pod that has ended has for the rest of its log.
@@ -49,7 +49,8 @@ pub struct Member {
     done: bool,
     phase: Option<Phase>,
     runs: PathBuf,
-    receiver: Receiver,
+    /// A record that is not complete.
+    pub part: Option<PathBuf>,
     log: Option<Log>,
     /// When its Pod was seen to have ended.
     ended: Option<Instant>,
@@ -91,15 +92,18 @@ struct Companion {
     runs: bool,
 }
 
-/// What comes of a log: its lines, or why there are no more.
-type Lines = mpsc::Receiver<Result<Vec<u8>, WireError>>;
+/// What comes of a log.
+enum News {
+    Heard(Heard),
+    End(Result<Received, WireError>),
+}
 
 /// A Pod's log as `kubectl logs --follow` prints it.
 struct Log {
     kubectl: Child,
     /// What kubectl prints on standard error.
     errors: File,
-    lines: Lines,
+    news: mpsc::Receiver<News>,
     /// Lines before this one have been said.
     said: usize,
     at: usize,
@@ -108,39 +112,10 @@ struct Log {
 }
 
 impl Log {
-    fn open(cluster: &Cluster<'_>, pod: &str, said: usize) -> io::Result<Self> {
-        let (sender, lines) = sync_channel(WAITING);
-        let (mut kubectl, errors) = cluster.log(pod)?;
-        if let Some(output) = kubectl.stdout.take() {
-            thread::spawn(move || follow(output, &sender));
-        }
-        Ok(Self {
-            kubectl,
-            errors,
-            lines,
-            said,
-            at: 0,
-            broken: None,
-        })
-    }
-
     /// Why it broke, in the words of kubectl; nothing if it only ended.
     fn why_broken(&mut self) -> Option<String> {
-        self.broken?;
         let said = cluster::text(&mut self.errors).ok()?;
         Some(reason::of_kubectl(&said)).filter(|why| !why.is_empty())
-    }
-
-    /// The next line of those that have come.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, WireError> {
-        match self.lines.try_recv() {
-            Ok(line) => line.map(Some),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => {
-                self.broken.get_or_insert_with(Instant::now);
-                Ok(None)
-            }
-        }
     }
 }
 
@@ -148,17 +123,6 @@ impl Drop for Log {
     fn drop(&mut self) {
         let _ = self.kubectl.kill();
         let _ = self.kubectl.wait();
-    }
-}
-
-/// Passes the lines of a log on, until it ends or nobody reads it any more.
-fn follow(log: ChildStdout, lines: &SyncSender<Result<Vec<u8>, WireError>>) {
-    let mut log = BufReader::new(log);
-    while let Some(line) = wire::line(&mut log).transpose() {
-        let is_last = line.is_err();
-        if lines.send(line).is_err() || is_last {
-            return;
-        }
     }
 }
 
@@ -187,7 +151,7 @@ impl Member {
             done: false,
             phase: None,
             runs: runs.to_owned(),
-            receiver: Receiver::new(runs),
+            part: None,
             log: None,
             ended: None,
             lost: None,
@@ -295,20 +259,10 @@ impl Member {
         self.log = None;
     }
 
-    /// A record that was not completed.
-    pub fn part(&self) -> Option<PathBuf> {
-        self.receiver
-            .folder()
-            .filter(|_| self.receiver.received().is_none())
-            .map(Path::to_owned)
-    }
-
     /// Ends a run whose record is there. Returns its Job.
     pub fn end_run(&mut self, per_node: u32) -> Option<String> {
-        let whole = std::mem::replace(&mut self.receiver, Receiver::new(&self.runs));
-        self.received.extend(whole.received());
         self.done = self.received.len() >= per_node as usize;
-        (self.log, self.phase, self.ended) = (None, None, None);
+        (self.log, self.phase, self.ended, self.part) = (None, None, None, None);
         self.job.take().map(|job| job.name)
     }
 
@@ -367,8 +321,25 @@ impl Member {
             }
             Some(_) => return Ok(()),
         };
-        let log = Log::open(cluster, &pod.metadata.name, said);
-        self.log = Some(log.map_err(|error| format!("cannot run kubectl, which reads its log: {error}"))?);
+        let followed = cluster.log(&pod.metadata.name);
+        let (mut kubectl, errors) =
+            followed.map_err(|error| format!("cannot run kubectl, which reads its log: {error}"))?;
+        let (sender, news) = sync_channel(WAITING);
+        let (output, runs, part) = (kubectl.stdout.take(), self.runs.clone(), self.part.clone());
+        thread::spawn(move || {
+            let log = BufReader::new(output?);
+            let mut hear = |heard| drop(sender.send(News::Heard(heard)));
+            let end = wire::receive(log, &runs, part.as_deref(), &mut hear);
+            sender.send(News::End(end)).ok()
+        });
+        self.log = Some(Log {
+            kubectl,
+            errors,
+            news,
+            said,
+            at: 0,
+            broken: None,
+        });
         Ok(())
     }
 
@@ -385,30 +356,23 @@ impl Member {
         }
     }
 
-    /// Reads what has come of the log; true if the record is complete.
+    /// Takes what has come of the log; true if the record is complete.
     pub fn listen(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> bool {
-        loop {
-            let Some(log) = &mut self.log else { return false };
-            let heard = match log.line() {
-                Ok(None) => return false,
-                Ok(Some(line)) => self.receiver.line(&line).map(|heard| (heard, line)),
-                Err(error) => Err(error),
-            };
-            match heard {
-                Ok((Heard::End, _)) => return true,
-                Ok((Heard::Part, _)) => {}
-                Ok((Heard::Other, line)) => self.say(&line, tell),
-                // The beginning is read again.
-                Err(WireError::Gap(_)) => {
-                    log.broken.get_or_insert_with(Instant::now);
-                    log.lines = sync_channel(0).1;
+        while let Some(log) = &mut self.log {
+            match log.news.try_recv() {
+                Err(_) => return false,
+                Ok(News::Heard(Heard::Line(line))) => self.say(&line, tell),
+                Ok(News::Heard(Heard::Begun(folder))) => self.part = Some(folder),
+                Ok(News::End(Ok(received))) => {
+                    self.received.push(received);
+                    return true;
                 }
-                Err(error) => {
-                    self.fail(error.to_string(), tell);
-                    return false;
-                }
+                // It is read again from its beginning.
+                Ok(News::End(Err(WireError::Ended | WireError::Gap(_)))) => log.broken = Some(Instant::now()),
+                Ok(News::End(Err(error))) => self.fail(error.to_string(), tell),
             }
         }
+        false
     }
 
     fn say(&mut self, line: &[u8], tell: &mut dyn FnMut(&Event<'_>)) {
