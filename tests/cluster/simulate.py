@@ -74,7 +74,7 @@ class Api:
 def log(record, node):
     """The lines that the Pod of a node writes, and when."""
     files = {}
-    for path in sorted(path for path in record.rglob("*") if path.is_file() and path.suffix != ".part"):
+    for path in sorted(path for path in record.rglob("*") if path.is_file() and path.name != "seal"):
         files[str(path.relative_to(record))] = path.read_bytes().replace(b"NODE", node.encode())
     run = record.name.replace("NODE", node)
     trials = files["trials.jsonl"].splitlines(keepends=True)
