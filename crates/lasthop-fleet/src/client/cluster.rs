@@ -115,7 +115,8 @@ impl<'a> Cluster<'a> {
 
     /// Makes an object, and returns it as it is in the cluster. It is waited for, so that it is known.
     pub fn create(&self, manifest: &str) -> Result<Object, String> {
-        let create = ["create", "--output=json", "--filename=-"];
+        // To validate it, kubectl would first ask for the schema of everything.
+        let create = ["create", "--validate=false", "--output=json", "--filename=-"];
         parsed(&self.kubectl(&create, manifest, Life::ToItsEnd)?)
     }
 
@@ -213,7 +214,8 @@ impl<'a> Cluster<'a> {
             }
             let waited = begin.elapsed();
             let refused = asked.as_ref().is_err_and(|why| reason::is_forbidden(why));
-            if refused || waited > GENTLY + FORCED || interrupt::times() > 1 {
+            let patience = if left.is_ok() { GENTLY + FORCED } else { GENTLY };
+            if refused || waited > patience || interrupt::times() > 1 {
                 let why = asked.err().map(|why| format!(" ({why})")).unwrap_or_default();
                 let name = |object: Object| format!("{} {}{why}", object.kind, object.metadata.name);
                 return match left {
