@@ -371,7 +371,10 @@ fn a_few_wrong_replies_among_the_first_are_left_to_the_load() {
         assert!(Case::patient_prepare(&spec, 4, || true).is_ok());
     }
     for many in [|number| number % 4 > 0, |number| number > 4] {
-        assert_eq!(learnt(&answers(many)), Err("status 503, expected 200".to_owned()));
+        assert_eq!(
+            learnt(&answers(many)),
+            Err("status 503, expected 200: \"Hello\"".to_owned())
+        );
     }
     // A server that is always wrong is not asked for long.
     let server = answers(|_| true);
