@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_analyse::summary::Summary;
+use lasthop_analyse::{decision::Advice, summary::Summary};
 use lasthop_model::record::{Difference, Stopped};
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_run::Job;
@@ -60,6 +60,9 @@ pub fn check(arguments: &args::New) -> Exit {
             counted(plan.cases.len(), "case")
         ));
         return Ok(FAILED);
+    }
+    if summary.decision.advice == Advice::Wait {
+        talk(&format!("note: {}", lasthop_report::headline(&summary)));
     }
     // Its logs are of no use, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);

@@ -218,3 +218,60 @@ fn a_record_has_an_application_once() {
     assert_eq!(copies[0].nlink(), 4, "no running server had one of them");
     lasthop.assert_nothing_left();
 }
+
+#[test]
+fn a_check_names_a_server_that_waits_for_delayed_acks() {
+    const SERVER: &str = r#"
+import socket, sys, threading
+
+def talk(peer):
+    while peer.recv(65536):
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+        peer.sendall(b"Hello")
+
+if sys.argv[1] == "unix":
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[2])
+    listener.listen()
+else:
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+while True:
+    threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+"#;
+    const EXPERIMENT: &str = r#"
+title = "Head and body apart"
+question = "Does it wait?"
+
+[link]
+from = "driver"
+to = "server"
+
+[factors.transport]
+help = "how clients connect"
+levels = ["unix", "tcp"]
+reference = "tcp"
+
+[services.server]
+command = ["python3", "app/server.py", "{{ listen }}"]
+app = "app"
+bind.unix.arguments = ["unix", "{{ listen.path }}"]
+bind.tcp.arguments = ["tcp", "{{ listen.port }}"]
+
+[load]
+target = "server"
+protocol = "http"
+
+[load.http]
+path = "/"
+expect = { status = 200 }
+"#;
+    let lasthop = Lasthop::new();
+    let stack = lasthop.home().join("stack");
+    fs::create_dir_all(stack.join("app")).unwrap();
+    fs::write(stack.join("app/server.py"), SERVER).unwrap();
+    fs::write(stack.join("experiment.toml"), EXPERIMENT).unwrap();
+    let checked = lasthop.run(["new", "--check", "./stack"]).ok();
+    let note = "note: Nagle and delayed ACKs: ";
+    assert!(checked.stderr.contains(note), "{}", checked.stderr);
+    lasthop.assert_nothing_left();
+}
