@@ -239,6 +239,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_that_is_offline_is_in_no_group() {
+        let four = machine(4, |cpu| cpu.to_string(), |_| "0-3".to_owned(), &["0-3"]);
+        let gone = four.path().join("sys/devices/system/cpu/cpu2");
+        fs::remove_dir_all(gone.join("topology")).unwrap();
+        fs::remove_dir_all(gone.join("cache")).unwrap();
+        let facts = Facts::below(four.path());
+        assert_eq!((cpus(&facts).len(), core(&facts, 2)), (4, None));
+        // A process may not run there.
+        assert_eq!(groups(&four, [0, 1, 3], 2), [[0, 1], [1, 3]]);
+    }
+
+    #[test]
     fn a_machine_that_says_nothing_has_neighbours_by_number() {
         let nothing = tempfile::tempdir().unwrap();
         assert_eq!(groups(&nothing, [0, 1, 2], 2), [[0, 1], [1, 2]]);
