@@ -24,7 +24,7 @@ use super::{
     explain,
     load::fill_password,
     output::{CliError, Exit, OrExit},
-    run::carry_out,
+    run::{carry_out, settings},
     signals::watch_signals,
     values::{NamedUrl, named_url},
 };
@@ -75,7 +75,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
         explain: explain::wanted(&arguments.layers)?,
         ..arguments.overrides.clone()
     };
-    let settings = plan.settings(overrides).or_usage()?;
+    let settings = settings(&plan, overrides, &arguments.output)?;
     examined.check_room(&settings).or_usage()?;
     let home = home()?;
     let locator = Locator::new(&home, NAME, Default::default());

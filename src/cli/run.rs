@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_analyse::limit;
+use lasthop_analyse::limit::{self, Limit};
 use lasthop_model::{
     driver::Remote,
     quantity::written,
@@ -53,7 +53,7 @@ pub fn run(arguments: &args::Run) -> Exit {
         explain: explain::wanted(&options.layers)?,
         ..options.overrides.clone()
     };
-    let settings = plan.settings(overrides).or_usage()?;
+    let settings = settings(&plan, overrides, &options.output)?;
     let home = home()?;
     let locator = locator(&home, &plan.experiment, &options.programs)?;
     let origin = origin(&plan, wanted, &options.programs, options.drivers.remote())?;
@@ -63,6 +63,18 @@ pub fn run(arguments: &args::Run) -> Exit {
         ..Job::new(&plan, settings, &locator, &home, command_line()).with_origin(origin)
     };
     carry_out(&job, None, &options.talk, &options.output)
+}
+
+/// The settings of a run, which does not end before its intervals are narrow enough for its limits, unless its precision
+/// is given.
+pub fn settings(plan: &Plan, overrides: Overrides, output: &args::OutputOptions) -> Result<Settings, CliError> {
+    let is_given = overrides.precision.is_some();
+    let settings = plan.settings(overrides).or_usage()?;
+    let limits = output.fail_if.iter().filter(|_| !is_given);
+    Ok(Settings {
+        precision: limits.map(Limit::precision).fold(settings.precision, f64::min),
+        ..settings
+    })
 }
 
 /// A selection of an experiment, ready to run.

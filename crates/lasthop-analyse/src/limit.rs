@@ -31,6 +31,15 @@ pub struct Limit {
     share: f64,
 }
 
+impl Limit {
+    /// The half width of an interval that tells this much from nothing and from twice as much.
+    #[must_use]
+    pub fn precision(&self) -> f64 {
+        // No run would reach 0.
+        (self.share / 2.0).max(0.001)
+    }
+}
+
 impl FromStr for Limit {
     type Err = String;
 
@@ -218,6 +227,12 @@ mod tests {
             levels,
             judged: Ok((metric, ratio)),
         }
+    }
+
+    #[test]
+    fn a_limit_takes_an_interval_of_its_own_width() {
+        assert!((limit("unix slower > 2%").precision() - 0.01).abs() < 1e-12);
+        assert!(limit("any faster > 0%").precision() > 0.0);
     }
 
     #[test]

@@ -33,7 +33,7 @@ const LEAST_WARM_UP: Duration = Duration::from_millis(10);
 pub struct Overrides {
     /// Stop once every interval is this narrow
     ///
-    /// Half its width, as a share of the ratio.
+    /// Half its width, as a share of the ratio. With `--fail-if`, at most half of the smallest limit unless you say so.
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub precision: Option<f64>,
     /// Time for the whole run (`60s`, `5m`)
