@@ -7,7 +7,7 @@ use lasthop_model::{
     profile::{KERNEL, Profile, RoleProfile, Waiting},
 };
 use lasthop_observe::observer::{Observer, Snapshot};
-use lasthop_system::files;
+use lasthop_system::{cpus, files};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
@@ -257,13 +257,7 @@ fn waiting(usage: &RoleUsage, threads: u64, wall_ns: u64) -> Waiting {
 /// The numbers of the CPUs that work: `0-3,6`.
 pub(crate) fn online() -> io::Result<Vec<u32>> {
     let text = files::text("/sys/devices/system/cpu/online")?;
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    let ranges: Option<Vec<_>> = text.trim().split(',').map(range).collect();
-    let ranges = ranges.ok_or_else(|| io::Error::other(format!("cannot read `{}`", text.trim())))?;
-    Ok(ranges.into_iter().flatten().collect())
+    cpus::listed(&text).ok_or_else(|| io::Error::other(format!("cannot read `{}`", text.trim())))
 }
 
 fn software(config: u32, sample_type: u32) -> perf_event_attr {

@@ -12,8 +12,26 @@ pub fn allowed() -> Vec<u32> {
         .collect()
 }
 
+/// The CPUs of a list as the kernel writes it: `0-3,8`; `None` if it is no such list.
+#[must_use]
+pub fn listed(text: &str) -> Option<Vec<u32>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    let ranges: Option<Vec<_>> = text.trim().split(',').map(range).collect();
+    Some(ranges?.into_iter().flatten().collect())
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn lists_of_the_kernel_are_read() {
+        assert_eq!(super::listed("0-2,6\n"), Some(vec![0, 1, 2, 6]));
+        assert_eq!(super::listed("7"), Some(vec![7]));
+        assert_eq!((super::listed(""), super::listed("0-x")), (None, None));
+    }
+
     #[test]
     fn this_process_may_run_somewhere() {
         assert!(!super::allowed().is_empty());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::Facts;
+use crate::{cpus::listed, facts::Facts};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -24,16 +24,18 @@ impl Topology {
     /// What the kernel says of these CPUs. What it does not say is shared by all, but for cores.
     #[must_use]
     pub fn of(facts: &Facts, allowed: &[u32]) -> Self {
-        let nodes = nodes(facts);
-        let node = |number| nodes.iter().find(|cpus| listed(cpus).contains(&number));
-        let lowest = |cpus: &String| listed(cpus).into_iter().min();
+        let nodes: Vec<Vec<u32>> = nodes(facts).iter().filter_map(|cpus| listed(cpus)).collect();
+        let lowest = |cpus: String| listed(&cpus)?.into_iter().min();
         let of = |&number: &u32| Cpu {
             number,
-            core: core(facts, number).as_ref().and_then(lowest).unwrap_or(number),
+            core: core(facts, number).and_then(lowest).unwrap_or(number),
             cache: last_cache(facts, number)
-                .and_then(|cache| lowest(&cache.cpus))
+                .and_then(|cache| lowest(cache.cpus))
                 .unwrap_or(0),
-            node: node(number).and_then(lowest).unwrap_or(0),
+            node: nodes
+                .iter()
+                .find(|cpus| cpus.contains(&number))
+                .map_or(0, |cpus| cpus[0]),
         };
         Self(allowed.iter().map(of).collect())
     }
@@ -72,7 +74,7 @@ pub struct Groups {
 }
 
 /// What the CPUs of a group have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     Cache,
     Node,
@@ -149,15 +151,6 @@ fn numbered(facts: &Facts, folder: &str, prefix: &str) -> Vec<u32> {
         .collect();
     numbers.sort_unstable();
     numbers
-}
-
-/// The CPUs of a list as the kernel writes it: `0-3,8`.
-fn listed(text: &str) -> Vec<u32> {
-    let ranges = text.split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    });
-    ranges.flatten().collect()
 }
 
 #[cfg(test)]
