@@ -178,8 +178,12 @@ impl Plan {
             }
             (_, choice) => {
                 let allowed = cpus::allowed();
-                let compact = self.compact(&Topology::of(&Facts::here(), &allowed), allowed.len(), seed);
-                place(choice, &allowed, services, compact)?
+                let compact = (choice == PlacementChoice::Auto)
+                    .then(|| self.compact(&Topology::of(&Facts::here(), &allowed), allowed.len(), seed));
+                match compact.flatten() {
+                    Some(compact) => compact,
+                    None => place(choice, &allowed, services)?,
+                }
             }
         };
         // Long enough for caches and the scheduler to settle after another case's turn.
@@ -267,12 +271,7 @@ impl Plan {
 ///
 /// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
 /// so it is the same for every case of a round, and is recorded.
-fn place(
-    choice: PlacementChoice,
-    allowed: &[u32],
-    services: usize,
-    compact: Option<Placement>,
-) -> Result<Placement, String> {
+fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, String> {
     let (last, others) = allowed
         .split_last()
         .expect("a running process is allowed at least one CPU");
@@ -281,9 +280,7 @@ fn place(
             "cannot place driver and services apart: this process may use only {} CPU; use --placement same or free",
             allowed.len()
         )),
-        PlacementChoice::Auto if compact.is_some() || others.len() < services.max(1) => {
-            Ok(compact.unwrap_or(Placement::Free))
-        }
+        PlacementChoice::Auto if others.len() < services.max(1) => Ok(Placement::Free),
         PlacementChoice::Auto | PlacementChoice::Apart => Ok(Placement::Apart {
             driver: vec![*last],
             services: others.to_vec(),
@@ -307,7 +304,7 @@ mod tests {
 
     #[test]
     fn auto_places_apart_only_where_each_process_has_a_cpu() {
-        let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services, None).unwrap();
+        let auto = |allowed: &[u32], services| place(PlacementChoice::Auto, allowed, services).unwrap();
         assert_eq!(
             auto(&[0, 1], 1),
             Placement::Apart {
@@ -326,12 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn auto_has_a_group_of_cpus_for_each_round() {
-        let compact = Placement::Compact {
+    fn each_round_has_a_group_of_cpus() {
+        let placement = Placement::Compact {
             groups: vec![vec![4, 5, 6, 7], vec![0, 1, 2, 3]],
             driver: 2,
         };
-        let placement = place(PlacementChoice::Auto, &[0, 1, 2, 3, 4, 5, 6, 7], 2, Some(compact)).unwrap();
         let of = |round, threads| {
             let Cpus { driver, services } = placement.in_round(round, threads);
             (driver.to_vec(), services.to_vec())
@@ -373,13 +369,13 @@ mod tests {
     #[test]
     fn apart_needs_two_cpus() {
         assert!(
-            place(PlacementChoice::Apart, &[3], 1, None)
+            place(PlacementChoice::Apart, &[3], 1)
                 .unwrap_err()
                 .to_string()
                 .contains("--placement")
         );
         assert_eq!(
-            place(PlacementChoice::Same, &[3], 1, None).unwrap(),
+            place(PlacementChoice::Same, &[3], 1).unwrap(),
             Placement::Same { cpu: 3 }
         );
     }
