@@ -68,11 +68,9 @@ fn caches(facts: &Facts) -> IndexMap<String, String> {
 }
 
 fn topology(facts: &Facts) -> CpuTopology {
+    let cpus = topology::cpus(facts);
     let shared = |of: fn(&Facts, u32) -> Option<String>| {
-        let lists: IndexSet<String> = topology::cpus(facts)
-            .into_iter()
-            .filter_map(|cpu| of(facts, cpu))
-            .collect();
+        let lists: IndexSet<String> = cpus.iter().filter_map(|cpu| of(facts, *cpu)).collect();
         Vec::from_iter(lists)
     };
     CpuTopology {
