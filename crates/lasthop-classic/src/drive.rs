@@ -208,9 +208,9 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
         };
         errors.entry(class).or_insert(empty).count += count;
     }
-    // Without a reply a tool has no rate.
     // By the tool's own clock, which leaves its start out.
     let elapsed = (reading.requests as f64 / reading.rate * 1e9) as u64;
+    // Without a reply a tool has no rate.
     let elapsed = if elapsed > 0 { elapsed } else { ran_ns };
     let engine = if spec.connections > 1 {
         Engine::Epoll

@@ -1,7 +1,8 @@
 //! A run record as lines of a log, between other lines.
 //!
-//! Each line has a number and, in base64, some bytes of one zlib stream. The stream has entries: the name of the run, what its files have grown by, and at last the
-//! SHA-256 of every file. It is one stream because rounds have copies of the same files, which take next to nothing.
+//! Each line has a number and, in base64, some bytes of one zlib stream. The stream has entries: the name of the run,
+//! what its files have grown by, and at last the SHA-256 of every file. It is one stream because rounds have copies of
+//! the same files, which take next to nothing.
 
 use std::{
     collections::BTreeMap,

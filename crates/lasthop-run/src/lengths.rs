@@ -29,14 +29,14 @@ const LEAST_BLOCKS_DISTURBED: u64 = 20;
 /// From here on others disturb a trial, in CPUs. The kernel counts in ticks, and one of them is 0.2 of 50 ms.
 const DISTURBED: f64 = 0.25;
 
-/// Replies, one after the other, that a case takes until it has two blocks: two are verified, one to three settle it and warm it
-/// up, and each trial has one before it that does not count.
+/// Replies, one after the other, that a case takes until it has two blocks: two are verified, one to three settle it and
+/// warm it up, and each trial has one before it that does not count.
 const LEAST_REPLIES: u64 = 8;
 /// How many more tell how long trials have to be.
 const TELLING_REPLIES: u64 = 6;
 
-/// Checks that a budget, or twice that, has room for two blocks of cases whose replies take so many nanoseconds each, 0 where that is little
-/// or not known yet.
+/// Checks that a budget, or twice that, has room for two blocks of cases whose replies take so many nanoseconds each, 0
+/// where that is little or not known yet.
 ///
 /// # Errors
 /// What they take, and the budget that would do.
