@@ -39,14 +39,17 @@ fn commands(text: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Lines without what differs from run to run: figures, verdicts, the advice, and layout.
+/// Lines without what differs from run to run: figures, whether they are bounds, units of times, verdicts, the advice, and
+/// layout.
 fn shape(text: &str) -> Vec<String> {
-    let figure = Regex::new(r"[0-9][0-9,.]*( → [0-9][0-9,.]*)?|–").unwrap();
+    let figure = Regex::new(r"([≥≤] ?)?[0-9][0-9,.]*( → [0-9][0-9,.]*)?|–").unwrap();
+    let unit = Regex::new(r"\b(ns|µs|ms)/req\b").unwrap();
     let verdict = Regex::new(r"\b(sure|no difference|undecided|perhaps: [a-zA-Z ]+)$").unwrap();
     let advice = Regex::new(r"^(Use|Perhaps|Stay|It|Undecided).*\.$").unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let masked = lines.map(|line| {
         let line = advice.replace_all(line, "ADVICE");
+        let line = unit.replace_all(&line, "TIME/req");
         let masked = verdict
             .replace_all(&figure.replace_all(&line, "#"), "VERDICT")
             .into_owned();
@@ -185,6 +188,10 @@ fn shapes_differ_where_more_than_figures_does() {
     assert_eq!(
         shape("  unix   1,990  65.5\n\n  tls  perhaps: one of many"),
         ["unix # #", "tls VERDICT"]
+    );
+    assert_eq!(
+        shape("new/s  CPU µs/req\n2,030  ≥ 0.948  469 → 497"),
+        shape("new/s  CPU ms/req\n1.2  1.01  –")
     );
     assert_eq!(
         shape("Use it.\na → b · 3 rounds, 9 blocks in 2 s\n  transport  x"),
