@@ -1,5 +1,6 @@
 //! The kept answers: `docs/answers/records` has the records, from which the pages beside it, `answers.json`, and what README
-//! shows are made. An experiment whose record is not there yet keeps the page that it has.
+//! shows are made. An experiment whose record is not there yet keeps the page that it has. `docs/answers/runs` has what is
+//! left of older runs, with which those of the records are pooled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,11 @@ use std::{
 };
 
 use lasthop_analyse::{
-    answers::{Answer, Answers, speed},
+    answers::{
+        Answer, Answers,
+        runs::{KeptRun, pool},
+        speed,
+    },
     summarise,
     summary::Summary,
 };
@@ -76,12 +81,14 @@ struct Told {
 
 fn told(record: &Path, group: &str) -> Told {
     let data = unpacked(record);
-    let summary = Summary {
+    let mut summary = Summary {
         word: data.header.run.clone(),
         // Of the experiment as it is now, so that its words are tried.
         template: Catalog::default().load(&data.header.experiment.name).unwrap().answer,
         ..summarise(&data)
     };
+    // The published ranges follow from this record, too.
+    summary.comparisons.iter_mut().for_each(|one| one.published = None);
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
     let page = String::from_utf8(render(Format::Markdown)).unwrap();
     assert!(!page.contains("cannot be written"), "{page}");
@@ -112,6 +119,18 @@ fn all_told() -> BTreeMap<String, Told> {
     })
 }
 
+/// What is left of older runs, by name of the experiment.
+fn older_runs() -> BTreeMap<String, Vec<KeptRun>> {
+    let read = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap();
+        let runs = text.lines().map(|line| serde_json::from_str(line));
+        runs.collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let files = files(&docs().join("runs"), ".jsonl");
+    files.into_iter().map(|(name, path)| (name, read(&path))).collect()
+}
+
 #[test]
 fn pages_and_answers_are_those_of_the_records() {
     let told = all_told();
@@ -124,7 +143,9 @@ fn pages_and_answers_are_those_of_the_records() {
         }
     }
     let first = told["sockets"].terminal.clone();
-    let answers = Answers::of(told.into_values().map(|one| one.answer).collect());
+    let mut all: Vec<Answer> = told.into_values().map(|one| one.answer).collect();
+    pool(&mut all, &older_runs());
+    let answers = Answers::of(all);
     keep(&docs().join("answers.json"), &text::json(&answers));
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();
     let value = serde_json::to_value(&answers).unwrap();
@@ -199,14 +220,18 @@ fn no_record_says_whose_machine_it_was() {
         let owners = String::from_utf8(owners).unwrap();
         assert!(owners.lines().all(|line| line.contains(" 0/0 ")), "{name}: {owners}");
     }
-    assert!(all < 10 << 20, "the records have {all} bytes");
+    all += files(&docs().join("runs"), ".jsonl")
+        .values()
+        .map(|path| path.metadata().unwrap().len())
+        .sum::<u64>();
+    assert!(all < 12 << 20, "the records have {all} bytes");
 }
 
 /// README's table is between these lines.
 const ANSWERS: [&str; 2] = ["<!-- written by script/answers -->\n", "<!-- end of the answers -->\n"];
 const FIGURES: &str = "\
-| link | Unix socket / TCP | CPU a request | CPU freed at 1,000/s | sure? |
-|---|--:|--:|--:|---|
+| link | Unix socket / TCP | another machine | CPU a request | CPU freed at 1,000/s | sure? |
+|---|--:|---|--:|--:|---|
 ";
 
 /// What `docs/answers/readme.toml` names, and `script/findings` draws, too.
@@ -235,14 +260,20 @@ impl Row {
     fn text(&self, answer: &Answer, one: Compared<'_>) -> String {
         let Self { name, experiment, .. } = self;
         let engine = answer.machine.engine.iter().map(|engine| format!(" ({engine})"));
+        let elsewhere = one.elsewhere();
+        let ratio = if elsewhere.is_some() {
+            one.ratio()
+        } else {
+            format!("{} ({})", one.ratio(), one.ends())
+        };
         format!(
-            "| [{name}](docs/answers/{experiment}.md){} | {} ({}) | {} | {} | {} |\n",
+            "| [{name}](docs/answers/{experiment}.md){} | {} | {} | {} | {} | {} |\n",
             engine.collect::<String>(),
-            one.ratio(),
-            one.ends(),
+            ratio,
+            elsewhere.as_deref().unwrap_or("–"),
             one.cpu(),
             one.freed().trim_end_matches(" of a CPU"),
-            one.sure(),
+            one.sure().text,
         )
     }
 }
@@ -257,7 +288,9 @@ fn table(answers: &Answers) -> String {
     let machines: Vec<String> = machines.into_iter().collect();
     let rows = rows.row.iter().zip(found);
     let rows: String = rows.map(|(row, (answer, one))| row.text(answer, one)).collect();
-    format!("{FIGURES}{rows}\nMeasured on {}.\n", machines.join(",\nand on ")).replace(lasthop_page::units::NBSP, " ")
+    let legend = "Another machine: the range in which its ratio lies, where at least three runs are known.";
+    let machines = machines.join(",\nand on ");
+    format!("{FIGURES}{rows}\n{legend}\nMeasured on {machines}.\n").replace(lasthop_page::units::NBSP, " ")
 }
 
 /// README with the head of the default run's report below its command: the answer, the table and the conditions.

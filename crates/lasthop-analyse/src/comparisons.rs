@@ -190,6 +190,7 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, basis: Basis) -> Compar
         more_seconds,
         materiality: None,
         run_delay_saved: run_delay::saved(trials, pairs, metric),
+        published: None,
     };
     Compared {
         comparison,

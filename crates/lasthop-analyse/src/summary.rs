@@ -988,6 +988,10 @@ pub struct Comparison {
     /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_saved: Option<RunDelaySaved>,
+    /// The range in which the kept answer has the ratio of another machine, with 95 % confidence. Only with the metric
+    /// that the verdict is about; absent where no answer has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Interval>,
 }
 
 impl Comparison {

@@ -214,13 +214,16 @@ impl Derivation {
     }
 }
 
+/// Where the experiments that come with lasthop are from.
+pub const BUILT_IN: &str = "built-in";
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentSummary {
     pub name: String,
     pub title: String,
     pub question: String,
-    /// `built-in` or the folder.
+    /// [`BUILT_IN`] or the folder.
     pub source: String,
     /// Ends of the link under test.
     pub from: String,
@@ -522,21 +525,22 @@ impl Environment {
         kinds.find_map(|kind| Some((kind, self.programs.get(kind.name())?.version.as_str())))
     }
 
-    /// A class of machines by their CPUs: on few, the processes of a case share some.
-    pub fn size(&self) -> &'static str {
-        match self.cpus {
-            0 | 1 => "1 CPU",
-            2..=4 => "2 to 4 CPUs",
-            5..=15 => "5 to 15 CPUs",
-            16.. => "16 CPUs and more",
-        }
-    }
-
     /// The same in words: `podman 4.3.1`.
     pub fn engine_in_words(&self) -> Option<String> {
         let (kind, about) = self.engine()?;
         let version = about.split(',').next().unwrap_or_default();
         Some(format!("{} {version}", kind.name()))
+    }
+}
+
+/// A class of machines by their CPUs: on few, the processes of a case share some.
+#[must_use]
+pub const fn size(cpus: u32) -> &'static str {
+    match cpus {
+        0 | 1 => "1 CPU",
+        2..=4 => "2 to 4 CPUs",
+        5..=15 => "5 to 15 CPUs",
+        16.. => "16 CPUs and more",
     }
 }
 

@@ -13,7 +13,9 @@ use lasthop_model::{
     level::{Level, Levels},
     quantity::written,
     rate::arrivals_name,
-    record::{CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary, MOST_CASES},
+    record::{
+        BUILT_IN, CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary, MOST_CASES,
+    },
     selection::{self, DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
@@ -334,7 +336,7 @@ fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Ve
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::BuiltIn => f.write_str("built-in"),
+            Self::BuiltIn => f.write_str(BUILT_IN),
             Self::Folder(path) => path.display().fmt(f),
             Self::Given => f.write_str("given endpoints"),
         }

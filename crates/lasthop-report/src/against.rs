@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_analyse::{decision::Perhaps, summary::Verdict};
+use lasthop_analyse::{answers::runs::Pooled, decision::Perhaps, summary::Verdict};
 use lasthop_model::quantity::joined;
+use lasthop_stats::Interval;
 
 use super::{
     columns::{Columns, Ratio},
@@ -40,9 +41,26 @@ pub struct Frame<'a> {
     pub name: &'a str,
     pub reference: &'a str,
     pub alternative: &'a str,
-    pub confidence: f64,
+    /// Of the ratio, and of the interval or the range beside it.
+    pub ratio: [String; 2],
     /// Whether rows are settings, not alternatives.
     pub of_settings: bool,
+}
+
+/// Titles of a ratio and its interval.
+#[must_use]
+pub fn ratio_titles(confidence: f64) -> [String; 2] {
+    ["ratio".to_owned(), interval_title(confidence)]
+}
+
+/// Whether the verdict of several runs can be relied on, and on another machine, too.
+#[must_use]
+pub fn sure_elsewhere(pooled: &Pooled) -> Cell {
+    let Interval { low, high, .. } = pooled.next;
+    if pooled.verdict.differs() && low <= 1.0 && 1.0 <= high {
+        return Cell::new(Tone::Warning, "on most machines");
+    }
+    sure(pooled.verdict, None)
 }
 
 /// Whether a verdict can be relied on.
@@ -78,7 +96,7 @@ pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
         .names(frame.name, |(row, ..)| &row.name)
         .right(format!("{}{unit}", frame.reference), |(_, [theirs, _], _)| theirs)
         .right(format!("{}{unit}", frame.alternative), |(_, [_, ours], _)| ours)
-        .ratios(["ratio", &interval_title(frame.confidence)], |(row, ..)| row.ratio);
+        .ratios(frame.ratio.clone(), |(row, ..)| row.ratio);
     if rows.iter().any(|(row, ..)| row.lost.is_some()) {
         let share = |share| percent(share, 1);
         columns = columns.right("lost", |(row, ..)| {
@@ -200,8 +218,6 @@ fn cpu(rows: &[Against]) -> (&'static str, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_stats::Interval;
-
     use super::*;
 
     fn row(setting: &str, verdict: Verdict) -> Against {

@@ -133,6 +133,7 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
         more_seconds: (verdict == Verdict::Undecided).then_some(170.0),
         materiality: None,
         run_delay_saved: None,
+        published: None,
     }
 }
 
@@ -218,6 +219,7 @@ pub fn by(metric: Metric, comparison: &Comparison, ratio: [f64; 3], verdict: Ver
         verdict,
         materiality: None,
         run_delay_saved: None,
+        published: None,
         ..comparison.clone()
     }
 }

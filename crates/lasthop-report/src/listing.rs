@@ -1,6 +1,9 @@
 //! Lists for `lasthop runs` and `lasthop list`.
 
-use lasthop_model::quantity::{counted, joined};
+use lasthop_model::{
+    quantity::{counted, joined},
+    record::BUILT_IN,
+};
 use lasthop_page::document_markdown;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,8 +16,6 @@ use super::{
     text,
     units::Bytes,
 };
-
-const BUILT_IN: &str = "built-in";
 
 /// The recorded runs of a data folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -17,6 +17,7 @@
 //! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
 //! | [`rank`] | drift |
 //! | [`pooled`] | several machines together, and kinds of machines |
+//! | [`moderated`] | what another machine will have, from few values of each of many quantities |
 //! | [`variance`], [`serial`], [`states`] | how rounds differ: beyond their blocks, one after the other, in two groups |
 //! | [`random`] | reproducible draws |
 
@@ -28,6 +29,7 @@ pub mod interval;
 pub mod line;
 pub mod location;
 pub mod mean;
+pub mod moderated;
 pub mod pooled;
 pub mod quantile;
 pub mod random;

@@ -3,7 +3,7 @@
 /// Natural logarithm of the gamma function for `x` > 0, to about 15 digits.
 ///
 /// Lanczos' approximation with g = 7 and nine terms (Lanczos 1964; coefficients by Godfrey).
-fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     const G: f64 = 7.0;
     const TERMS: [f64; 9] = [
         0.999_999_999_999_809_9,

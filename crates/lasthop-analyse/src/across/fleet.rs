@@ -2,6 +2,7 @@
 //! runs, whether it depends on the run.
 
 use indexmap::{IndexMap, IndexSet};
+use lasthop_model::record::size;
 use lasthop_record::data::RunData;
 use lasthop_stats::{
     CONFIDENCE, Estimate, Interval, holm,
@@ -184,7 +185,7 @@ impl Member {
         });
         match (name, &self.data.environment) {
             ("cpus", Some(environment)) => Some(environment.cpus.to_string()),
-            ("size", Some(environment)) => Some(environment.size().to_owned()),
+            ("size", Some(environment)) => Some(size(environment.cpus).to_owned()),
             _ => known.or_else(|| self.data.header.labels.get(name)).cloned(),
         }
     }

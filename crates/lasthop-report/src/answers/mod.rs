@@ -115,6 +115,7 @@ fn against(summary: &Summary, case: &CaseSummary, declared: &Comparison) -> Agai
         verdict: declared.verdict,
         perhaps: declared.perhaps,
         lower_bound: declared.lower_bound,
+        pooled: None,
         saved_us: declared.materiality.as_ref().map(|of| of.saved_us.map(rounded)),
         cpu: cpu.and_then(|cpu| {
             let materiality = cpu.materiality.as_ref()?;

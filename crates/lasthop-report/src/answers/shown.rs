@@ -2,17 +2,18 @@
 
 use indexmap::IndexSet;
 use lasthop_analyse::{
-    answers::{Against, Answer, KnownCase, Machine, Setting},
+    answers::{Against, Answer, KnownCase, Machine, Setting, runs::Pooled},
     name_of,
 };
-use lasthop_stats::CONFIDENCE;
+use lasthop_model::record::size;
+use lasthop_stats::{CONFIDENCE, Interval};
 
 use super::plain;
 use crate::{
     against::{self, Against as Row, Frame},
     columns::{Columns, Ratio},
-    document::{Block, Depth, Document, Section, Table, Text, Tone},
-    units::{NBSP, NONE, Seconds, TimeUnit, bound, ends, plural},
+    document::{Block, Cell, Depth, Document, Section, Table, Text, Tone},
+    units::{NBSP, NONE, Seconds, TimeUnit, bound, bounds, ends, plural, ratio_places},
     wording::{NOT_SHOWN, Quantity, freed, tone, word},
 };
 
@@ -50,25 +51,15 @@ fn choices(answer: &Answer) -> Vec<Compared<'_>> {
     if of_first.len() == 1 { all } else { of_first }
 }
 
-/// Those with the largest and the smallest ratio.
-fn extremes(answer: &Answer) -> Vec<Compared<'_>> {
-    let mut rows = choices(answer);
-    rows.sort_by(|one, other| other.against.ratio.estimate.total_cmp(&one.against.ratio.estimate));
-    if rows.len() > 2 {
-        rows.drain(1..rows.len() - 1);
-    }
-    rows
-}
-
 impl Compared<'_> {
     /// `1.44`, `≥ 3.579`
     #[must_use]
     pub fn ratio(&self) -> String {
-        let bound = bound(self.against.lower_bound, self.against.ratio.estimate);
-        format!("{bound}{}", ends(self.against.ratio)[1])
+        let Ratio { of, is_bound, .. } = self.known();
+        format!("{}{}", bound(is_bound, of.estimate), ends(of)[1])
     }
 
-    /// `1.35 to 1.55`
+    /// Of the last run: `1.35 to 1.55`
     #[must_use]
     pub fn ends(&self) -> String {
         let [low, _, high] = ends(self.against.ratio);
@@ -102,8 +93,40 @@ impl Compared<'_> {
 
     /// Whether the verdict can be relied on.
     #[must_use]
-    pub fn sure(&self) -> String {
-        against::sure(self.against.verdict, self.against.perhaps).text
+    pub fn sure(&self) -> Cell {
+        match &self.against.pooled {
+            Some(pooled) => against::sure_elsewhere(pooled),
+            None => against::sure(self.against.verdict, self.against.perhaps),
+        }
+    }
+
+    /// The range in which the ratio of another machine lies: `1.9 to 2.3`
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<String> {
+        let pooled = self.against.pooled.as_ref()?;
+        Some(bounds(pooled.next, ratio_places(pooled.next)))
+    }
+
+    /// What is known of the ratio: the mean of several runs, with the range in which that of another machine lies, or
+    /// what the only run found, with its interval.
+    fn known(&self) -> Ratio {
+        match &self.against.pooled {
+            Some(Pooled {
+                mean, next, verdict, ..
+            }) => Ratio {
+                of: Interval {
+                    estimate: mean.estimate,
+                    ..*next
+                },
+                tone: tone(*verdict),
+                is_bound: false,
+            },
+            None => Ratio {
+                of: self.against.ratio,
+                tone: tone(self.against.verdict),
+                is_bound: self.against.lower_bound,
+            },
+        }
     }
 }
 
@@ -170,14 +193,23 @@ fn overview(answers: &[&Answer]) -> Section {
     let groups: IndexSet<&str> = answers.iter().map(|answer| answer.group.as_str()).collect();
     let mut answers = answers.to_vec();
     answers.sort_by_key(|answer| groups.get_index_of(answer.group.as_str()));
-    let table = Columns::of(&answers)
-        .names("experiment", |answer| answer.named())
-        .left("ratio", |answer| range(answer))
-        .left("answer", |answer| answer.advice[0].as_str())
-        .under(|answer| &answer.group)
+    let rows: Vec<(&Answer, Option<Compared<'_>>)> = answers
+        .iter()
+        .map(|answer| (*answer, choices(answer).first().copied()))
+        .collect();
+    let table = Columns::of(&rows)
+        .names("experiment", |(answer, _)| answer.named())
+        .left("first setting", |(_, first)| {
+            first.map_or("", |first| &first.setting.name)
+        })
+        .left("ratio", |(_, first)| {
+            first.map_or_else(String::new, |first| first.elsewhere().unwrap_or(first.ends()))
+        })
+        .left("answer", |(answer, _)| answer.advice[0].as_str())
+        .under(|(answer, _)| &answer.group)
         .table();
-    let legend = "Ratio: the smallest and the largest of its settings. Chosen by their estimates, these lie somewhat too \
-                  far out. `lasthop answers EXPERIMENT` has all.";
+    let legend = "Ratio: the range in which that of another machine lies; of one or two runs, the interval of the last. \
+                  `lasthop answers EXPERIMENT` has all settings.";
     Section {
         title: None,
         depth: Depth::Open,
@@ -185,16 +217,28 @@ fn overview(answers: &[&Answer]) -> Section {
     }
 }
 
-/// `1.03 to 1.31`
-fn range(answer: &Answer) -> String {
-    let mut ratios: Vec<String> = extremes(answer).iter().rev().map(Compared::ratio).collect();
-    ratios.dedup();
-    ratios.join(" to ")
+/// Of the first setting, on another machine: `GET, pipeline 1, unix: 1.9 to 2.3 times on 2 to 4 CPUs, sure.`
+fn lead(answer: &Answer) -> Option<String> {
+    let first = *choices(answer).first()?;
+    let parts = [&answer.experiment, &first.setting.name, &first.case.level];
+    let name: Vec<&str> = parts
+        .iter()
+        .map(|part| part.as_str())
+        .filter(|part| !part.is_empty())
+        .collect();
+    let range = first.elsewhere()?.replace(NBSP, " ");
+    let machines = size(answer.machine.cpus);
+    Some(format!(
+        "{}: {range} times on another machine of {machines}, {}.",
+        name.join(", "),
+        first.sure().text
+    ))
 }
 
 fn section(answer: &Answer) -> Section {
     let mut said = answer.advice.iter().map(|line| Block::Paragraph(line.as_str().into()));
-    let mut blocks: Vec<Block> = said.next().into_iter().collect();
+    let lead = lead(answer).map(|line| Block::Paragraph(line.into()));
+    let mut blocks: Vec<Block> = said.next().into_iter().chain(lead).collect();
     blocks.push(Block::Table(table(answer)));
     blocks.extend(said);
     blocks.push(Block::legend(format!(
@@ -229,14 +273,10 @@ fn table(answer: &Answer) -> Table {
         },
         quantity: Quantity::Requests,
         reached: [one.reference, one.case].map(|case| Some(case.requests_per_s.estimate)),
-        ratio: Some(Ratio {
-            of: one.against.ratio,
-            tone: tone(one.against.verdict),
-            is_bound: one.against.lower_bound,
-        }),
+        ratio: Some(one.known()),
         cpu: one.cpu_us(),
         lost: None,
-        sure: against::sure(one.against.verdict, one.against.perhaps),
+        sure: one.sure(),
         note: None,
     };
     let reference = all.first().map_or("reference", |one| &one.reference.level);
@@ -246,7 +286,11 @@ fn table(answer: &Answer) -> Table {
         name: if of_settings { "setting" } else { &instead },
         reference,
         alternative,
-        confidence: CONFIDENCE,
+        ratio: if all.iter().all(|one| one.against.pooled.is_some()) {
+            ["mean", "another machine"].map(str::to_owned)
+        } else {
+            against::ratio_titles(CONFIDENCE)
+        },
         of_settings,
     };
     against::table(all.iter().map(row).collect(), &frame)
@@ -275,6 +319,9 @@ pub fn csv(answers: &[&Answer]) -> Vec<u8> {
         .data("cpu_us", |(_, one)| one.case.cpu_us)
         .data("metric", |(_, one)| name_of(one.against.metric))
         .interval("ratio", |(_, one)| Some(one.against.ratio))
+        .known("runs", |(_, one)| Some(one.against.pooled.as_ref()?.runs))
+        .interval("mean_ratio", |(_, one)| Some(one.against.pooled.as_ref()?.mean))
+        .interval("next_ratio", |(_, one)| Some(one.against.pooled.as_ref()?.next))
         .data("verdict", |(_, one)| word(one.against.verdict))
         .data("lower_bound", |(_, one)| one.against.lower_bound)
         .interval("saved_us", |(_, one)| one.against.saved_us)
@@ -292,13 +339,11 @@ pub fn csv(answers: &[&Answer]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_analyse::summary::Verdict;
     use lasthop_model::record::ProgramVersion;
 
     use super::{super::answer_of, *};
-    use crate::{
-        fixtures,
-        units::{bounds, ratio_places},
-    };
+    use crate::fixtures;
 
     fn told(answers: &[&Answer], whole: bool) -> String {
         String::from_utf8(lasthop_page::document_markdown(&document(answers, whole))).unwrap()
@@ -326,7 +371,7 @@ mod tests {
             assert!(told(&[&answer], true).contains(&format!("lasthop run {}", summary.experiment)));
             let text = String::from_utf8(csv(&[&answer])).unwrap();
             let width = |line: &str| csv_fields(line);
-            assert!(text.lines().all(|line| width(line) == 31), "{name}: {text}");
+            assert!(text.lines().all(|line| width(line) == 38), "{name}: {text}");
             assert_eq!(text.lines().count(), 1 + compared(&answer).count());
         }
     }
@@ -341,17 +386,34 @@ mod tests {
     }
 
     #[test]
-    fn the_overview_has_the_largest_and_the_smallest_ratio() {
-        let answer = answer_of(&fixtures::patterns(), "raw", None).unwrap();
-        let [most, least] = &extremes(&answer)[..] else {
-            panic!("{answer:?}")
-        };
-        let first = &most.case.level;
-        let of_first = compared(&answer).filter(|one| one.case.level == *first);
-        let ratios: Vec<f64> = of_first.map(|one| one.against.ratio.estimate).collect();
-        assert!(ratios.len() > 1 && ratios.iter().all(|ratio| *ratio <= most.against.ratio.estimate));
-        assert!(ratios.iter().all(|ratio| *ratio >= least.against.ratio.estimate));
-        assert!(told(&[&answer], false).contains("raw"));
+    fn several_runs_are_one_mean_and_a_range_for_another_machine() {
+        let mut answer = answer_of(&fixtures::patterns(), "raw", None).unwrap();
+        assert!(!told(&[&answer], true).contains("another machine"));
+        let cases = answer.settings.iter_mut().flat_map(|setting| &mut setting.cases);
+        for against in cases.filter_map(|case| case.against.as_mut()) {
+            against.pooled = Some(Pooled {
+                runs: 4,
+                mean: fixtures::interval([1.51, 1.6, 1.69]),
+                verdict: Verdict::Faster,
+                next: fixtures::interval([1.32, 1.6, 1.94]),
+            });
+        }
+        let whole = told(&[&answer], true);
+        let name = &compared(&answer).next().unwrap().setting.name;
+        let lead = format!(
+            "{}, {name}, unix: 1.32 to 1.94 times on another machine of ",
+            answer.experiment
+        );
+        assert!(whole.contains(&lead) && whole.contains(", sure."), "{whole}");
+        assert!(whole.contains("| mean | another machine |"), "{whole}");
+        let listed = told(&[&answer], false);
+        assert!(listed.contains("1.32 to 1.94"), "{listed}");
+        let first = answer.settings[0]
+            .cases
+            .iter_mut()
+            .find_map(|case| case.against.as_mut());
+        first.unwrap().pooled.as_mut().unwrap().next.low = 0.99;
+        assert!(told(&[&answer], true).contains("on most machines"));
     }
 
     /// A published port of Docker is another path than one of podman.

@@ -11,6 +11,7 @@ mod matter;
 mod overload;
 mod parts;
 mod paths;
+mod published;
 mod reading;
 mod trust;
 mod verdicts;
@@ -71,7 +72,8 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
             let table = reading::table(summary, &groups);
             let explained = table.iter().flat_map(|_| figures::explained(&groups));
             let besides = reading::besides(summary, &groups).chain(explained);
-            let besides = besides.chain(conditions).collect();
+            let published = published::line(summary, &groups).map(Block::legend);
+            let besides = besides.chain(conditions).chain(published).collect();
             let tables = table.into_iter().chain(derived::brief(summary));
             (tables.map(Block::Table).collect(), besides)
         }

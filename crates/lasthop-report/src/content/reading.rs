@@ -334,7 +334,7 @@ pub fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
         name: if of_settings { "setting" } else { &instead },
         reference: &first.label(first.head()),
         alternative: alternative.as_deref().unwrap_or("instead"),
-        confidence: summary.settings.confidence,
+        ratio: against::ratio_titles(summary.settings.confidence),
         of_settings,
     };
     let mut rows: Vec<Against> = rows.into_values().flatten().collect();

@@ -1,6 +1,9 @@
 //! What is known without running anything: the figures of the records that the project keeps, one [`Answer`] for each
 //! experiment. `docs/answers/answers.json` is made from `docs/answers/records` by `script/generate`, and embedded.
 
+pub mod placed;
+pub mod runs;
+
 use std::sync::LazyLock;
 
 use indexmap::IndexMap;
@@ -11,7 +14,8 @@ use lasthop_stats::{Interval, middle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
+use self::runs::Pooled;
+use crate::{
     decision::Perhaps,
     summary::{LinkEnds, Metric, Verdict},
 };
@@ -22,7 +26,7 @@ pub const SCHEMA: &str = "lasthop-answers/1";
 #[must_use]
 pub fn answers() -> &'static Answers {
     static KEPT: LazyLock<Answers> = LazyLock::new(|| {
-        let text = include_str!("../../../docs/answers/answers.json");
+        let text = include_str!("../../../../docs/answers/answers.json");
         serde_json::from_str(text).expect("a test reads the embedded answers")
     });
     &KEPT
@@ -174,6 +178,9 @@ pub struct Against {
     /// Whether the true ratio is at least as far from 1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
+    /// What this run and others, on other days and machines, say of the ratio together; absent with fewer than three.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooled: Option<Pooled>,
     /// Time per request that it saves, in microseconds; negative if it costs time. It includes queueing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_us: Option<Interval>,

@@ -1,0 +1,93 @@
+//! Where the ratios of a run lie in the ranges that are published for other machines.
+
+use lasthop_analyse::{
+    answers::{Answer, answers},
+    groups::{Compared, Group},
+    summary::Summary,
+};
+use lasthop_model::record::size;
+use lasthop_stats::Interval;
+
+use super::environment::conditions;
+use crate::{
+    names::Named,
+    units::{NBSP, bounds, ratio, ratio_places},
+};
+
+/// Of more ratios outside, the rest is counted.
+const MOST_NAMED: usize = 3;
+
+/// How many lie inside, which do not, and by what this machine differs that a record knows.
+pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
+    let answer = answers().get(&summary.experiment)?;
+    let compared: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
+    let placed = compared.iter().filter_map(|one| Some((one, one.comparison.published?)));
+    let placed: Vec<(&Compared<'_>, Interval)> = placed.collect();
+    let outside: Vec<String> = placed
+        .iter()
+        .filter(|(one, range)| !(range.low..=range.high).contains(&one.comparison.ratio.estimate))
+        .map(|(one, range)| outside(one, *range))
+        .collect();
+    let whose = format!(
+        "that `lasthop answers {}` has for {}",
+        answer.experiment,
+        size(answer.machine.cpus)
+    );
+    let count = placed.len();
+    match (count, outside.len()) {
+        (0, _) => None,
+        (1, 0) => Some(format!("The ratio lies in the range {whose}.")),
+        (_, 0) => Some(format!("All {count} ratios lie in the ranges {whose}.")),
+        (_, out) => {
+            let inside = count - out;
+            let mut named = outside;
+            if out > MOST_NAMED {
+                named.truncate(MOST_NAMED);
+                named.push(format!("{} more", out - MOST_NAMED));
+            }
+            Some(format!(
+                "{inside} of {count} ratios lie in the ranges {whose}; not {}.{}",
+                named.join(", "),
+                differences(summary, answer)
+            ))
+        }
+    }
+}
+
+/// `echo, 64 B, unix (1.24; there 1.40 to 1.66)`
+fn outside(one: &Compared<'_>, range: Interval) -> String {
+    let name = [one.group.setting(), one.group.label(one.case)];
+    let name: Vec<String> = name.into_iter().filter(|part| !part.is_empty()).collect();
+    let own = ratio(one.comparison.ratio.estimate, ratio_places(range));
+    format!(
+        "{} ({own}; there{NBSP}{})",
+        name.join(", "),
+        bounds(range, ratio_places(range))
+    )
+}
+
+/// What records know of the machine that changes ratios.
+fn differences(summary: &Summary, answer: &Answer) -> String {
+    let Some(here) = &summary.environment else {
+        return String::new();
+    };
+    let mut all = Vec::new();
+    if size(here.cpus) != size(answer.machine.cpus) {
+        all.push([size(here.cpus).to_owned(), size(answer.machine.cpus).to_owned()]);
+    }
+    // Those of an engine's own networks vary with its rules, which are a part of what is measured.
+    if let (Some(own), Some(there), None) = (conditions(here), &answer.machine.conditions, here.engine())
+        && own.replace(NBSP, " ") != *there
+    {
+        all.push([own, there.clone()]);
+    }
+    if let (Some(own), Some(there)) = (here.engine_in_words(), &answer.machine.engine)
+        && own != *there
+    {
+        all.push([own, there.clone()]);
+    }
+    let said = all
+        .into_iter()
+        .map(|[own, there]| format!(" Here: {own}. There: {there}."));
+    said.collect()
+}
