@@ -1,5 +1,5 @@
-//! How many connections a server serves at a time: one with few workers, each of which keeps its connection, lets the
-//! others wait.
+//! How many connections a server serves at a time. A server whose few workers each keep one connection lets all other
+//! connections wait.
 
 use std::{
     sync::{
@@ -18,31 +18,31 @@ use lasthop_protocol::{
 
 use crate::sample;
 
-/// Most connections that are tried.
+/// Maximum number of connections to try.
 const TRIED_MAX: u32 = 32;
 
-/// Nobody is served any more if no reply comes for so long, and for so many times as the first one took. Servers end
-/// connections that nothing comes over after a second or later.
+/// No more connections are served if no reply comes for this time, and for `STALL_TIMES` times the mean interval
+/// between replies. Servers close idle connections only after a second or later.
 const STALL: Duration = Duration::from_millis(600);
 const STALL_TIMES: u32 = 20;
 
-/// A server serves few connections at a time if it is no larger share of them.
+/// Largest share of the connections that counts as few.
 const FEW: f64 = 0.8;
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// A server that serves fewer connections than it has.
+/// A server that serves fewer connections at a time than it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtOnce {
     pub served: u32,
     pub tried: u32,
-    /// How long the others waited.
+    /// How long the other connections waited.
     pub waited: Duration,
 }
 
 impl AtOnce {
-    /// Whether the server served some of so many connections all the time, and others only after so long that they gave up,
-    /// or that the load was over.
+    /// `Some` if the server served only some of the connections all the time, and the others not before their timeout
+    /// or the end of the load.
     pub(crate) fn of_trial(connections: u32, phases: TrialPhases, result: &TrialResult) -> Option<Self> {
         let mean = result.service_time.as_ref().filter(|_| connections > 1)?.mean();
         let waiting = result.unserved;
@@ -56,7 +56,7 @@ impl AtOnce {
             let served = mean * result.requests as f64 / result.elapsed_ns as f64;
             let served = served.round().max(1.0) as u32;
             let waited_ns = result.open_at_end.longest_ns.max(result.untimed.longest_ns);
-            // Some requests that are lost are no sign of that, nor are those that wait for a while.
+            // Few timeouts, or short waits, do not prove that connections are unserved.
             if u64::from(connections.saturating_sub(served)) > timeouts || waited_ns < phases.measure_ns / 2 {
                 return None;
             }
@@ -70,7 +70,7 @@ impl AtOnce {
         })
     }
 
-    /// What it is, and what to do about it.
+    /// The problem and what to do about it.
     pub fn in_words(&self) -> String {
         let Self { served, tried, waited } = self;
         format!(
@@ -81,15 +81,15 @@ impl AtOnce {
     }
 }
 
-/// Sends a request over each connection of a load that keeps them, all at once, and leaves them open. `None` where all are
-/// answered, also slowly, or something else fails; or where that cannot be found out.
+/// Sends one request over each connection of a keep-alive load at once, and leaves the connections open. `None` if all
+/// are answered, even slowly, if something else fails, or if the load does not allow this check.
 pub fn look(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Option<AtOnce> {
     let tried = spec.connections.min(TRIED_MAX);
     let keeps = spec.reuse == Reuse::KeepAlive && !spec.closes_each_time() && spec.model == Model::Closed;
     if tried < 2 || !keeps || spec.protocol.kind().own || spec.protocol.greets() || spec.protocol.receipt().is_some() {
         return None;
     }
-    // Of those that are answered, and of all.
+    // `release` ends the connections that were answered; `end` ends all.
     let [release, end] = [AtomicBool::new(false), AtomicBool::new(false)];
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
@@ -113,7 +113,7 @@ pub fn look(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Option<AtOnce> {
         let mut wait = |most: usize| await_replies(&told, most, &mut go_on);
         let found = wait(tried as usize).filter(|served| *served > 0 && *served < tried);
         let found = found.and_then(|served| {
-            // Only if another is served now, those before kept it waiting.
+            // If another connection is served now, the answered ones had kept it waiting.
             release.store(true, Ordering::Relaxed);
             wait(1).filter(|more| *more > 0)?;
             Some(AtOnce {
@@ -127,7 +127,7 @@ pub fn look(spec: &Spec, mut go_on: impl FnMut() -> bool) -> Option<AtOnce> {
     })
 }
 
-/// How many replies come, of so many, until none comes any more; `None` if something fails.
+/// Counts replies until `most` have come or no more come; `None` if a connection fails.
 fn await_replies(told: &Receiver<bool>, most: usize, go_on: &mut impl FnMut() -> bool) -> Option<u32> {
     let begin = Instant::now();
     let mut stall = STALL;
@@ -164,8 +164,8 @@ mod tests {
         measure_ns: 5 * SECOND,
     };
 
-    /// How many of ten connections were found to be served, in a trial with so many replies and of this time, and so many
-    /// requests that took this long and of which some timed out.
+    /// Connections out of ten found to be served in a trial with `replies` of `time` each, and with `count` waiting
+    /// requests, the longest for `longest_ns`, of which `timeouts` timed out.
     fn served((replies, time): (u64, u64), (count, longest_ns): (u64, u64), timeouts: u64) -> Option<u32> {
         let mut times = Histogram::default();
         times.record_n(time, replies);
@@ -194,7 +194,7 @@ mod tests {
             assert_eq!(served(fast, (9, 7 * SECOND), timeouts), Some(1));
             assert_eq!(served(fast, (4, 7 * SECOND), timeouts), Some(6));
         }
-        // A request that is lost, or all of them, as where the server stalls.
+        // One lost request; or all, as when the server stalls.
         assert_eq!(served(fast, (1, 7 * SECOND), 1), None);
         assert_eq!(served(fast, (10, 7 * SECOND), 0), None);
         assert_eq!(served(fast, (0, 0), 0), None);

@@ -1,4 +1,4 @@
-//! What a worker's thread consumes.
+//! CPU time, run delay, context switches and system calls of a worker's thread.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -7,14 +7,14 @@ use lasthop_system::{clock, files, run_delay};
 
 use crate::transport::Calls;
 
-/// Reads what the thread that made it has consumed so far.
+/// Reads the cost so far of the thread that created the meter.
 pub struct CostMeter {
     calls: Calls,
-    /// Kept open, so that a reading takes about a microsecond: it is taken while requests are due.
+    /// Kept open, so that a reading takes about a microsecond: readings happen while requests are due.
     scheduler: Option<File>,
 }
 
-/// A reading.
+/// A reading of a [`CostMeter`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostSnapshot {
     cpu_ns: u64,
@@ -27,7 +27,7 @@ pub struct CostSnapshot {
 }
 
 impl CostMeter {
-    /// For the calling thread; `calls` are counted by its sockets.
+    /// A meter for the calling thread, whose sockets count `calls`.
     pub fn new(calls: Calls) -> Self {
         Self {
             calls,
@@ -55,20 +55,21 @@ impl CostMeter {
     fn run_delay(&self) -> Option<u64> {
         // Three numbers of up to 20 digits, two spaces and the end of the line make 63 bytes.
         let mut text = [0; 64];
-        // From offset 0, where the kernel writes the text anew for each read.
+        // The kernel writes the text anew for each read at offset 0.
         let length = self.scheduler.as_ref()?.read_at(&mut text, 0).ok()?;
         run_delay(std::str::from_utf8(&text[..length]).ok()?)
     }
 }
 
 impl CostSnapshot {
-    /// The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`); how it divides into user and system time is
-    /// the kernel's own estimate, by ticks on most kernels and therefore coarse in a short trial.
+    /// The cost since an earlier reading. The total is exact to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`). Its
+    /// division into user and system time is the kernel's estimate, by ticks on most kernels and so coarse in a short
+    /// trial.
     pub fn since(&self, before: &Self) -> DriverCost {
         let total = self.cpu_ns.saturating_sub(before.cpu_ns);
         let user = self.user_us.saturating_sub(before.user_us);
         let system = self.system_us.saturating_sub(before.system_us);
-        // Without a tick nothing is known of the division.
+        // Without a tick the division is unknown.
         let share = if user + system == 0 {
             0.5
         } else {
@@ -102,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// To the first CPU that this process may use.
+    /// Pins the thread to the first CPU that this process may use.
     fn pin() {
         // SAFETY: all-zero is a valid set, and both calls are told how many bytes it has.
         unsafe {

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+/// A line cannot be read, understood or written. A failed case is a reply, not an error.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let hello = Reply::Hello {
         protocol: wire::VERSION,
@@ -40,7 +40,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> 
 fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, request: Request) -> Reply {
     match request {
         Request::Prepare { case, spec } => {
-            // A case prepared again begins anew; its old connections are closed first.
+            // Preparing a case again closes its old connections first.
             cases.remove(&case);
             match Case::prepare(&spec) {
                 Ok(prepared) => {
@@ -71,8 +71,8 @@ fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, req
     }
 }
 
-/// A short trial, for a driver that does not verify replies itself: what the case runs over, and correct replies per
-/// second.
+/// Runs a short trial for a driver that does not verify replies itself. Returns the proof of the connection and correct
+/// replies per second.
 pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
     const PHASES: TrialPhases = TrialPhases {
         warm_up_ns: 10_000_000,
@@ -83,7 +83,7 @@ pub fn gauge(spec: &Spec) -> Result<(Proof, f64), CaseError> {
     Ok((case.proof().clone(), rate))
 }
 
-/// A trial between two readings of the speed.
+/// Runs a trial between two readings of the CPU's speed.
 fn trial(
     case: &mut Case,
     speedometer: &mut Speedometer,

@@ -6,15 +6,15 @@
 //! # Layout
 //! - [`transport`]: sockets, plain or TLS, and channels; after `connect` all are the same.
 //! - [`pacer`]: when the requests of an open loop are due.
-//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: what it counts and times; `stage_recorder`: the same for a
-//!   load in stages; `cost`: what it consumes; [`proof`]: what it ran over.
-//! - `listener`: where the servers here accept their clients; `supervisor`: who keeps the workers' deadlines.
-//! - [`live`]: how a trial goes while it goes on.
-//! - `ports`: whether a connection per request over TCP has local ports enough.
+//! - [`engine`]: the loop, blocking or epoll; [`recorder`]: its counts and times; `stage_recorder`: the same for a load
+//!   in stages; `cost`: its CPU time and system calls; [`proof`]: its transport, read from a connection.
+//! - `listener`: the listening socket of this crate's servers; `supervisor`: enforces the workers' deadlines.
+//! - [`live`]: progress of a running trial.
+//! - `ports`: whether local ports suffice for a connection per request over TCP.
 //! - [`speed`]: how fast the CPU is right before and after a trial.
 //! - [`drive`]: the serving side of `lasthop drive`.
-//! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: one that says a known reply and does nothing.
-//! - [`receipt`]: what a server says that it has received, where nothing comes back.
+//! - [`serve`]: lasthop's own server, the cheapest that is honest; [`null`]: a server that only sends a known reply.
+//! - [`receipt`]: a server's count of received requests, for protocols without replies.
 //! - [`reach`]: which address of a host accepts connections.
 //! - [`sample`], [`mod@reference`]: the first reply of an endpoint, and what it tells about all others.
 

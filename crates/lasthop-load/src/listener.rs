@@ -1,4 +1,4 @@
-//! A socket that a server listens on, and the file that it has.
+//! A server's listening socket and its file.
 
 use std::{
     fs, io,
@@ -10,10 +10,10 @@ use lasthop_protocol::spec::Address;
 use lasthop_system::limits;
 use socket2::{Domain, Socket, Type};
 
-/// Bound, and listening unless it takes datagrams. Its file is removed with it.
+/// A bound socket, listening unless it takes datagrams. Dropping it removes its file.
 pub struct Listener {
     pub socket: Socket,
-    /// With the port that the kernel chose where 0 was asked for.
+    /// The address, with the port that the kernel chose if port 0 was requested.
     pub address: Address,
     own_path: Option<PathBuf>,
 }
@@ -50,12 +50,12 @@ impl Listener {
         })
     }
 
-    /// The next client. `None` if there is none now: nobody waits at a non-blocking listener, or descriptors or memory
-    /// have run out while clients wait in the queue.
+    /// Accepts the next client. `None` if there is none now: no client waits at a non-blocking listener, or descriptors
+    /// or memory have run out while clients wait in the queue.
     ///
     /// # Errors
     ///
-    /// The system's own; `EINVAL` after [`Stopper::stop`].
+    /// The error of the system call; `EINVAL` after [`Stopper::stop`].
     pub fn accept(&self) -> io::Result<Option<Socket>> {
         loop {
             let error = match self.socket.accept_raw() {

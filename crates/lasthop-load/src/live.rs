@@ -1,10 +1,10 @@
-//! How a trial goes while it goes on.
+//! Progress of a running trial.
 
 use std::ops::AddAssign;
 
 use lasthop_protocol::Histogram;
 
-/// What was counted since a trial began, and when it was read.
+/// Counts since a trial began, and when they were read.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     /// Monotonic nanoseconds; 0 if nothing has been read.
@@ -12,7 +12,7 @@ pub struct Live {
     /// Correct replies.
     pub requests: u64,
     pub errors: u64,
-    /// Of the measure phase so far: response times in an open loop, otherwise service times.
+    /// Times of the measure phase so far: response times in an open loop, otherwise service times.
     pub times: Histogram,
 }
 

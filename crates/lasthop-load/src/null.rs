@@ -1,7 +1,7 @@
-//! A server that does nothing: it counts the bytes of requests and gives the same reply to each. What the load
-//! generator reaches against it is the most that it could do on that transport.
+//! The null server counts the bytes of requests and sends the same reply to each. The load that the generator reaches
+//! against it is the most that the generator can do on that transport.
 //!
-//! Its replies are those of the real server, byte for byte, so that the generator has the same to check.
+//! Replies equal those of the real server, byte for byte, so that the generator has the same to check.
 
 use std::{
     io,
@@ -37,30 +37,30 @@ const BACKLOG: i32 = 65_535;
 /// Events taken from epoll at once.
 const EVENTS: usize = 256;
 const BUFFER: usize = 256 * 1024;
-/// Rounds of a greeting, at most: more would be a conversation that does not end.
+/// Maximum rounds of a greeting; more would be a conversation without end.
 const GREETING_MAX: usize = 16;
 
-/// What is said on a connection: an answer whenever so many bytes have come.
+/// The conversation on a connection: an answer whenever a number of bytes has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     /// Answers before the first request.
     pub greeting: Vec<Step>,
-    /// The request, over and over, and its reply. One of no bytes is answered as soon as the connection is open.
+    /// The repeated request and its reply. An empty request is answered as soon as the connection is open.
     pub request: Step,
-    /// Whether the reply is the request itself, whatever it is.
+    /// Whether the reply repeats the request.
     #[serde(default)]
     pub echoes: bool,
     /// Whether the connection is closed after a reply.
     pub closes: bool,
-    /// Answers in plain before TLS.
+    /// Plaintext answers before TLS.
     #[serde(default)]
     pub plain: Vec<Step>,
-    /// Where the reply has the four bytes that number its request: 1, 3, 5 and so on.
+    /// Offsets in the reply of the four bytes that number its request: 1, 3, 5 and so on.
     #[serde(default)]
     pub numbers: Vec<usize>,
 }
 
-/// Once so many bytes have come in, these go out; at once where none are awaited.
+/// An answer to send after `bytes` more bytes have arrived; at once if 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub bytes: usize,
@@ -68,8 +68,8 @@ pub struct Step {
 }
 
 impl Script {
-    /// The script for the load of `spec`, whose real endpoint answered with `sample`. Everybody is let in: the cost of
-    /// authentication is not part of it.
+    /// The script for the load of `spec`, whose real endpoint answered with `sample`. The server accepts every client:
+    /// the script leaves out the cost of authentication.
     pub fn learn(spec: &Spec, sample: &Sample) -> Result<Self, Failure> {
         let tls_request = spec.protocol.tls_request().filter(|_| spec.endpoint.tls.is_some());
         let (greeting, request) = conversation(spec, tls_request)?;
@@ -84,19 +84,19 @@ impl Script {
         })
     }
 
-    /// Whether the server says its only reply unasked.
+    /// Whether the server sends its only reply unasked.
     fn only_speaks(&self) -> bool {
         self.request.bytes == 0
     }
 
-    /// Whether it says something before it has received anything.
+    /// Whether the server sends something before it has received anything.
     fn speaks_first(&self) -> bool {
         let first = self.plain.first().or(self.greeting.first()).unwrap_or(&self.request);
         first.bytes == 0
     }
 }
 
-/// The server's words and the request for TLS, in their order.
+/// The steps before TLS: the server's plaintext and the request for TLS, in order.
 fn plain(tls: TlsRequest) -> Vec<Step> {
     let bytes = tls.request.len();
     let answer = tls.granted.to_vec();
@@ -110,7 +110,7 @@ fn plain(tls: TlsRequest) -> Vec<Step> {
     vec![Step { bytes: 0, answer }, asked]
 }
 
-/// Plays the greeting of `spec` through without a socket. How many bytes each step of it has, and then a request.
+/// Plays the greeting of `spec` without a socket. Returns the bytes of each step, and those of a request.
 fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Step>, usize), Failure> {
     let spec = &Spec {
         // One request and not a batch: each is answered as soon as its bytes are there.
@@ -130,7 +130,7 @@ fn conversation(spec: &Spec, tls_request: Option<TlsRequest>) -> Result<(Vec<Ste
 
 fn greeting(spec: &Spec, exchange: &mut dyn Exchange, tls_request: Option<TlsRequest>) -> Result<Vec<Step>, Failure> {
     let mut steps = Vec::new();
-    // What the server says before TLS is its first welcome.
+    // The server's plaintext before TLS is its first welcome.
     let said = usize::from(tls_request.is_some_and(|request| request.server_first));
     if let Some(request) = tls_request {
         exchange.secured(&[], request.granted);
@@ -153,7 +153,7 @@ fn greeting(spec: &Spec, exchange: &mut dyn Exchange, tls_request: Option<TlsReq
     Err(Failure::protocol("the greeting does not end"))
 }
 
-/// Everything that the server needs to know.
+/// Settings of the null server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NullSpec {
     pub address: Address,
@@ -162,11 +162,11 @@ pub struct NullSpec {
     /// `TCP_NODELAY` on accepted connections; ignored on Unix sockets.
     pub nodelay: bool,
     pub script: Script,
-    /// As many as the driver has, so that it is not the server that cannot do more.
+    /// As many threads as the driver has, so that the server is not the bottleneck.
     pub threads: u32,
 }
 
-/// A bound and listening server: an epoll instance for each thread.
+/// A bound and listening server, with an epoll instance for each thread.
 pub struct NullServer {
     listener: Listener,
     threads: u32,
@@ -175,7 +175,7 @@ pub struct NullServer {
     nodelay: bool,
 }
 
-/// By descriptor.
+/// Conversations by descriptor.
 type Connections = Vec<Option<Conversation>>;
 
 impl NullServer {
@@ -196,7 +196,7 @@ impl NullServer {
         })
     }
 
-    /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
+    /// The address that the server listens on, with the port that the kernel chose if port 0 was requested.
     pub fn address(&self) -> &Address {
         &self.listener.address
     }
@@ -244,7 +244,7 @@ impl NullServer {
         }
     }
 
-    /// Takes a connection. Those that wait still are reported again, and go to whichever thread is free.
+    /// Accepts one connection. Connections still waiting are reported again and go to any free thread.
     fn accept(&self, epoll: &OwnedFd, connections: &mut Connections, buffer: &mut [u8]) -> io::Result<()> {
         let Some(socket) = self.listener.accept()? else {
             return Ok(());
@@ -260,14 +260,14 @@ impl NullServer {
             connections.resize_with(slot + 1, || None);
         }
         connections[slot] = Some(Conversation::new(OwnedFd::from(socket)));
-        // No event will come: such a client sends nothing before it has heard the server.
+        // No event will come: such a client sends nothing before the server has spoken.
         if self.script.speaks_first() {
             self.serve(connections, fd, buffer);
         }
         Ok(())
     }
 
-    /// A connection that is over, in whatever way, is forgotten: its descriptor closes, and epoll with it.
+    /// Serves a connection. When it is over for any reason, it is dropped: the descriptor closes, and epoll forgets it.
     fn serve(&self, connections: &mut Connections, fd: RawFd, buffer: &mut [u8]) {
         let Some(slot) = connections.get_mut(fd as usize) else {
             return;
@@ -288,14 +288,14 @@ fn broken(cause: io::Error) -> String {
     format!("the null server cannot continue: {cause}")
 }
 
-/// One connection and how far it is.
+/// One connection and its place in the script.
 struct Conversation {
     state: Connected,
-    /// Steps of the greeting that are done.
+    /// Greeting steps completed.
     step: usize,
-    /// Bytes of the step under way that have come.
+    /// Bytes received of the current step.
     have: usize,
-    /// Requests that were answered.
+    /// Requests answered.
     answered: u32,
 }
 
@@ -304,7 +304,7 @@ enum Connected {
     Raw(Socket),
     Shaking(Box<TlsStream>),
     Open(Stream),
-    /// Only while one state becomes another.
+    /// A placeholder during a change of state.
     Gone,
 }
 
@@ -318,7 +318,7 @@ impl Conversation {
         }
     }
 
-    /// Does what can be done without waiting; false when the connection is to be closed.
+    /// Proceeds as far as possible without waiting; false when the connection is to be closed.
     fn go_on(&mut self, script: &Script, tls: Option<&Arc<ServerConfig>>, buffer: &mut [u8]) -> Result<bool, Failure> {
         loop {
             self.state = match std::mem::replace(&mut self.state, Connected::Gone) {
@@ -349,12 +349,12 @@ impl Conversation {
         }
     }
 
-    /// Says what comes before TLS; false when the client is to speak. Its words are so short that they come in one
-    /// piece.
+    /// Exchanges the plaintext before TLS; false when the client's turn comes. The client's messages are short enough
+    /// to arrive in one piece.
     fn say_in_plain(&mut self, socket: &Socket, script: &Script, buffer: &mut [u8]) -> Result<bool, Failure> {
         while let Some(now) = script.plain.get(self.step) {
             if now.bytes > 0 {
-                // Not a byte more: what follows belongs to the TLS handshake, which reads from the socket itself.
+                // No byte more: the following bytes belong to the TLS handshake, which reads from the socket itself.
                 match socket.receive(&mut buffer[..now.bytes]) {
                     Ok(count) if count == now.bytes => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -405,7 +405,7 @@ impl Conversation {
                 stream.farewell();
                 return Ok(false);
             }
-            // Saves the receive that would only find nothing; should more have come meanwhile, epoll reports it.
+            // Saves a receive that would find nothing; epoll reports bytes that arrive meanwhile.
             if received < buffer.len() && stream.short_means_empty() {
                 return Ok(true);
             }
@@ -413,7 +413,7 @@ impl Conversation {
     }
 }
 
-/// Answers every step of the greeting whose bytes have come, or that waits for none.
+/// Answers every step of the greeting whose bytes have arrived.
 fn welcome(stream: &mut Stream, script: &Script, have: &mut usize, step: &mut usize) -> Result<(), Failure> {
     while let Some(now) = script.greeting.get(*step).filter(|now| *have >= now.bytes) {
         *have -= now.bytes;
@@ -423,7 +423,7 @@ fn welcome(stream: &mut Stream, script: &Script, have: &mut usize, step: &mut us
     Ok(())
 }
 
-/// Answers all whole requests with one send, unless they were echoed; false where there is none.
+/// Answers all complete requests with one send, unless they were echoed; false if there are none.
 fn answer_requests(
     stream: &mut Stream,
     script: &Script,
@@ -431,7 +431,7 @@ fn answer_requests(
     answered: &mut u32,
 ) -> Result<bool, Failure> {
     let request = &script.request;
-    // A request of no bytes never gets here (`only_speaks`); `max` keeps the division defined all the same.
+    // A request of no bytes never gets here (`only_speaks`); `max` only keeps the division defined.
     let whole = *have / request.bytes.max(1);
     *have %= request.bytes.max(1);
     match whole {
@@ -444,7 +444,7 @@ fn answer_requests(
     Ok(true)
 }
 
-/// So many answers, each with the number of its request.
+/// `count` answers, each with the number of its request.
 fn numbered(script: &Script, count: usize, answered: &mut u32) -> Vec<u8> {
     let mut answers = script.request.answer.repeat(count);
     for answer in answers.chunks_mut(script.request.answer.len().max(1)) {

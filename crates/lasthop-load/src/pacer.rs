@@ -7,22 +7,22 @@ use lasthop_protocol::{
 
 /// The due times of one worker's share of the requests, in nanoseconds from the beginning of a trial.
 ///
-/// Due times do not depend on when requests are really sent: one that is late stays due.
+/// Due times do not depend on when requests are really sent: a late request stays due.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// Nanoseconds between two requests of this worker, on average.
     interval: f64,
-    /// Nanoseconds of the first due time of constant arrivals, so that workers take turns.
+    /// First due time of constant arrivals, in nanoseconds; workers take turns.
     offset: f64,
     arrivals: Arrivals,
     random: SplitMix,
     /// Requests released so far.
     released: u64,
     due: f64,
-    /// This worker's place among them.
+    /// This worker's index among all workers.
     index: u32,
     workers: u32,
-    /// What is left of the stages that take the place of the rate, the last first, and when the current one began.
+    /// The remaining stages, which replace the rate, the last first; and when the current stage began.
     stages: Vec<LoadStage>,
     stage_began: f64,
 }
@@ -48,18 +48,19 @@ impl Pacer {
         pacer
     }
 
-    /// The next trial is paced by these, if there are any. Their requests are due whether or not anyone can send them.
+    /// Sets the stages that pace the next trial, if there are any. Their requests are due even if no connection is
+    /// free.
     pub fn in_stages(&mut self, stages: &[LoadStage]) {
         self.stages = stages.iter().rev().copied().collect();
     }
 
-    /// Whether a request that nobody can send when it is due is not sent at all.
+    /// Whether a request is dropped if no connection is free when it is due.
     pub fn waits_for_nobody(&self) -> bool {
         !self.stages.is_empty()
     }
 
-    /// When the request after `released` ones of a stage is due; in the next stage, if this one is over by then. The
-    /// last one goes on.
+    /// When the request after `released` requests of a stage is due. If the stage is over by then, the request belongs
+    /// to the next stage. The last stage does not end.
     fn due_in_stage(&mut self) -> Option<f64> {
         loop {
             let stage = *self.stages.last()?;
@@ -76,7 +77,7 @@ impl Pacer {
         }
     }
 
-    /// Begins a new trial. Poisson arrivals go on with fresh random numbers: no two trials are alike.
+    /// Begins a new trial. Poisson arrivals continue their random numbers: no two trials are alike.
     pub fn restart(&mut self) {
         self.released = 0;
         self.stage_began = 0.0;
@@ -96,8 +97,8 @@ impl Pacer {
         self.due as u64
     }
 
-    /// How long the requests released so far take at the rate: constant arrivals have their gap behind them, others before
-    /// them.
+    /// Time that the requests released so far take at the rate: a gap follows each constant arrival, and precedes each
+    /// random one.
     pub fn taken(&self) -> u64 {
         match self.arrivals {
             Arrivals::Constant => (self.released as f64 * self.interval) as u64,
@@ -105,7 +106,7 @@ impl Pacer {
         }
     }
 
-    /// The request that was due is released (sent, or counted as missed).
+    /// Releases the request that is due: sent, or counted as missed.
     #[inline]
     pub fn release(&mut self) {
         self.released += 1;
@@ -120,7 +121,7 @@ impl Pacer {
         };
     }
 
-    /// How many requests are due before `end`; releases them.
+    /// Releases the requests due before `end`. Returns their number.
     pub fn release_before(&mut self, end: u64) -> u64 {
         // Not a difference of `released`, which begins anew with each stage.
         let mut count = 0;

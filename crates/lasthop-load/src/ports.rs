@@ -1,6 +1,5 @@
-//! The local ports that a connection per request over TCP lives on. Each connection leaves one behind in `TIME_WAIT`,
-//! on the side that closed first, for a minute; a trial that begins without enough of them would count errors, not
-//! speed.
+//! The local ports that a connection per request over TCP uses up. Each connection leaves a port in `TIME_WAIT` for a
+//! minute, on the side that closed first. A trial that begins without enough ports would count errors, not speed.
 //!
 //! All files are read for the calling thread's network namespace.
 
@@ -9,16 +8,16 @@ use std::{net::SocketAddr, time::Duration};
 use lasthop_protocol::result::PortUse;
 use lasthop_system::{clock, files};
 
-/// `TIME_WAIT` lasts 60 s on Linux; nothing is left of it after this.
+/// `TIME_WAIT` lasts 60 s on Linux; after this time every such port is free.
 const WAIT_MAX_NS: u64 = 65_000_000_000;
 const POLL: Duration = Duration::from_millis(100);
 /// Connections that a first trial is expected to open, as a share of all ports.
 const FIRST_SHARE: u64 = 4;
-/// Ports are kept in reserve for connections that a trial opens beyond what the last one did.
+/// Ports for connections that a trial opens beyond those of the last trial.
 const RESERVE: f64 = 1.25;
-/// Age in seconds from which `tcp_tw_reuse` lets a port be used again.
+/// Age in seconds from which `tcp_tw_reuse` lets a port be reused.
 const REUSE_AFTER: u64 = 1;
-/// The same, with a margin for how coarsely the kernel counts it.
+/// `REUSE_AFTER` with a margin, because the kernel counts it coarsely.
 const REUSE_AFTER_NS: u64 = 1_100_000_000;
 const TIME_WAIT_SECONDS: u64 = 60;
 
@@ -28,18 +27,18 @@ pub struct Ports {
     server: SocketAddr,
     /// Connections per second of the last trial.
     pace: Option<f64>,
-    /// When the trials of the last moments ended, and how many connections each opened.
+    /// Recent trials: when each ended, and the connections it opened.
     recent: Vec<(u64, u64)>,
 }
 
-/// What the kernel says at one moment.
+/// A reading of the kernel's socket counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SocketCounts {
     /// Ports that connections may use.
     range: u64,
     /// TCP sockets of the namespace in `TIME_WAIT`.
     time_wait: u64,
-    /// Those in use.
+    /// TCP sockets in use.
     in_use: u64,
 }
 
@@ -52,7 +51,7 @@ impl Ports {
         }
     }
 
-    /// Waits until a trial of `seconds` has ports enough, at most as long as `TIME_WAIT` lasts.
+    /// Waits until there are enough ports for a trial of `seconds`, at most as long as `TIME_WAIT` lasts.
     pub fn before(&self, seconds: f64) -> PortUse {
         let begin = clock::now();
         let reading = read();
@@ -72,12 +71,12 @@ impl Ports {
         ports
     }
 
-    /// A look during or after a trial: cheap enough to be taken while it runs.
+    /// Takes a reading during or after a trial; cheap enough to take while it runs.
     pub fn during(ports: &mut PortUse) {
         ports.time_wait_peak = ports.time_wait_peak.max(read().time_wait);
     }
 
-    /// What a trial taught.
+    /// Notes the connections that a trial of `seconds` opened.
     pub fn after(&mut self, opened: u64, seconds: f64) {
         let now = clock::now();
         self.recent.retain(|(at, _)| now - at < REUSE_AFTER_NS);
@@ -85,7 +84,7 @@ impl Ports {
         self.pace = Some(opened as f64 / seconds.max(1e-9));
     }
 
-    /// Ports that a trial will want; never more than most of them, which is all that waiting can yield.
+    /// Ports that a trial will want, at most the part of the range that waiting can yield.
     fn wanted(&self, range: u64, seconds: f64) -> u64 {
         // Other programs hold ports too, so waiting for the whole range could be in vain.
         let most = range - range / 8;
@@ -93,8 +92,8 @@ impl Ports {
         expected.unwrap_or(range / FIRST_SHARE).min(most)
     }
 
-    /// Ports left towards the server: at least as many as no socket at all uses, and counted one by one only where
-    /// that is less than `wanted`. The table of a busy machine takes tens of milliseconds to read.
+    /// Ports left towards the server. Ports that no socket at all uses are a lower bound; only if that is less than
+    /// `wanted` are they counted one by one. The table of a busy machine takes tens of milliseconds to read.
     fn left(&self, reading: SocketCounts, wanted: u64) -> u64 {
         let surely = reading.range.saturating_sub(reading.time_wait + reading.in_use);
         if surely >= wanted {
@@ -112,8 +111,9 @@ impl Ports {
         reading.range.saturating_sub(taken(sockets, self.server, reuse))
     }
 
-    /// Where held ports can be used again after a second: those that neither sockets in use nor connections of trials
-    /// since then take. Half of the range is left to others that talk to this server. `None` before the first trial.
+    /// Ports left if ports in `TIME_WAIT` can be reused after a second: those that neither sockets in use nor
+    /// connections of trials since then occupy. Half of the range is left to other clients of this server. `None`
+    /// before the first trial.
     fn left_by_account(&self, reading: SocketCounts, now: u64) -> Option<u64> {
         self.pace?;
         let young = self
@@ -167,7 +167,7 @@ fn reuses_early(server: SocketAddr, setting: &str) -> bool {
     }
 }
 
-/// Sockets in the kernel's table that keep a local port from being used for one more connection to `server`.
+/// Counts sockets in the kernel's table that occupy a local port for connections to `server`.
 fn taken(table: impl Iterator<Item = String>, server: SocketAddr, reuse: bool) -> u64 {
     let peer = as_in_table(server);
     let keeps = |line: &str| {
@@ -177,7 +177,7 @@ fn taken(table: impl Iterator<Item = String>, server: SocketAddr, reuse: bool) -
             return false;
         }
         let is_waiting = words.next() == Some("06");
-        // `03:` and what is left of TIME_WAIT, in hundredths of a second.
+        // The timer: `03:` and the rest of `TIME_WAIT`, in hundredths of a second.
         let timer = words
             .nth(1)
             .and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());

@@ -1,4 +1,4 @@
-//! What a live connection turns out to be: asked from the kernel and from the TLS session.
+//! The proof of a live connection, read from the kernel and from the TLS session.
 
 use std::io;
 
@@ -12,15 +12,15 @@ use socket2::{SockAddr, Type};
 
 use crate::transport::{self, Stream};
 
-/// Reads the proof from a connected stream; the sizes of its buffers only where `asked` has them. `reused` is false:
-/// that takes two requests to know; what the server wanted to know is told by the protocol.
+/// Reads the proof from a connected stream. Buffer sizes are read only if `asked` sets them. `reused` is false, because
+/// only two requests can tell; whether the server asked for a password is known to the protocol.
 pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let options = stream.socket().options();
     let peer = options.peer_addr()?;
     let kind = options.r#type()?;
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
-        // Neither end of a socketpair has a name; what the kernel calls the descriptor takes its place.
+        // Neither end of a socketpair has a name; the kernel's name of the descriptor takes its place.
         _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.fd())?),
         _ => (address::family(peer.domain(), kind), name(&peer)),
     };
@@ -40,9 +40,9 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     })
 }
 
-/// Of a buffer, where one was asked for.
+/// The size of a buffer, if one was asked for.
 fn size(asked: Option<u32>, read: impl FnOnce() -> io::Result<usize>) -> io::Result<Option<u64>> {
-    // Read back rather than believed: the kernel doubles the size and caps it at `net.core.wmem_max` or `rmem_max`.
+    // Read back, not trusted: the kernel doubles the size and caps it at `net.core.wmem_max` or `rmem_max`.
     asked.map(|_| read().map(|size| size as u64)).transpose()
 }
 

@@ -5,10 +5,10 @@ use std::{io, time::Duration};
 use lasthop_protocol::address::Address;
 use lasthop_system::connect;
 
-/// How long an address has to accept a connection.
+/// Timeout of a connect to one address.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The first of these addresses that accepts a connection, and why those before it do not. Each is asked once.
+/// The first address that accepts a connection, and the errors of those before it. Each is tried once.
 pub fn first(addresses: &[Address]) -> (Option<&Address>, Vec<(&Address, io::Error)>) {
     let mut failed = Vec::new();
     for address in addresses {
@@ -20,7 +20,8 @@ pub fn first(addresses: &[Address]) -> (Option<&Address>, Vec<(&Address, io::Err
     (None, failed)
 }
 
-/// The same, or the first of all: for [`UrlOptions::choose`](lasthop_protocol::url::UrlOptions).
+/// The first address that accepts a connection, or else the first of all: for
+/// [`UrlOptions::choose`](lasthop_protocol::url::UrlOptions).
 pub fn choose(_host: &str, addresses: &[Address]) -> Address {
     first(addresses).0.unwrap_or(&addresses[0]).clone()
 }

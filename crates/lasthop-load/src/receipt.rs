@@ -1,5 +1,5 @@
-//! What a server says that it has received, where nothing comes back to the sender: the value of a counter on a page in
-//! the text format of Prometheus.
+//! A server's count of received requests, for protocols without replies: the value of a counter on a page in the text
+//! format of Prometheus.
 
 use lasthop_protocol::{
     Receipt,
@@ -12,22 +12,22 @@ use lasthop_system::{clock, udp};
 
 use crate::{reach, sample};
 
-/// How long a server that takes no more may leave requests unaccounted for before they count as lost.
+/// How long the count may stand still with requests unaccounted for before they count as lost.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Between two looks at a server that is not through yet.
+/// Interval between two readings of an unfinished count.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Reads one server's counter.
+/// Reads a server's counter.
 pub struct Receipts {
     page: Spec,
     counter: String,
-    /// By how much a request raises it.
+    /// By how much a request raises the counter.
     each: u64,
-    /// Where the kernel may drop.
+    /// The address for which the kernel may drop requests.
     server: Address,
 }
 
-/// What the counter says, in requests, and what the kernel has dropped.
+/// A counter reading, in requests, and the requests that the kernel has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterReading {
     pub received: u64,
@@ -37,7 +37,7 @@ pub struct CounterReading {
 }
 
 impl CounterReading {
-    /// What was received and dropped since an earlier reading.
+    /// Requests received and dropped since an earlier reading.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl CounterReading {
         }
     }
 
-    /// Requests that came as far as the server's socket.
+    /// Requests that reached the server's socket.
     #[must_use]
     pub fn accounted(self) -> u64 {
         self.received + self.dropped.unwrap_or(0)
@@ -68,7 +68,7 @@ impl Receipts {
         let Some(http) = protocol.get::<Http>() else {
             return Err(wrong("it must be a URL of HTTP".to_owned()));
         };
-        // Without chunks, and whole when the server closes.
+        // HTTP/1.0: no chunks, and the reply ends when the server closes.
         let http = Http {
             version: HttpVersion::V10,
             ..http.clone()
@@ -88,7 +88,7 @@ impl Receipts {
 
     /// # Errors
     ///
-    /// By class, as of a request; the counter is not on the page.
+    /// The page request fails, as any request may, or the page lacks the counter.
     pub fn read(&self, go_on: impl FnMut() -> bool) -> Result<CounterReading, Failure> {
         let page = sample::take(&self.page, go_on);
         let page = page.map_err(|failure| Failure {
@@ -109,7 +109,7 @@ impl Receipts {
         })
     }
 
-    /// Waits until the server has taken the last of `sent` requests since `before`, or takes no more.
+    /// Waits until the server has taken all `sent` requests since `before`, or takes no more.
     pub fn settle(
         &self,
         before: CounterReading,
@@ -132,8 +132,8 @@ impl Receipts {
     }
 }
 
-/// The sum of a counter over all its labels on an HTTP reply in the text format of Prometheus; `None` if it is not
-/// there.
+/// The sum of a counter over all its labels on an HTTP reply in the text format of Prometheus; `None` without the
+/// counter.
 pub fn total(reply: &[u8], counter: &str) -> Option<u64> {
     let head = memchr::memmem::find(reply, b"\r\n\r\n")?;
     let text = std::str::from_utf8(&reply[head + 4..]).ok()?;

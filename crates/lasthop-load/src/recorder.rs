@@ -1,7 +1,8 @@
-//! What one worker counts and times during one trial, and how the workers' records become one result.
+//! Counts and times of one worker during one trial, and how the workers' records become one result.
 //!
-//! Answers count for the throughput if they arrive within the window. A request counts for the latencies if it begins
-//! within it, however late its reply is: what arrives within a window is never longer than the window.
+//! Replies count for the throughput if they arrive within the window. A request counts for the latencies if it begins
+//! within the window, however late its reply is: latencies of replies that arrive within a window are never longer than
+//! the window.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -24,15 +25,15 @@ use crate::{
     transport::Calls,
 };
 
-/// Where a trial stands. The window runs from one completed request to another, so that it holds whole requests only.
+/// State of a trial. The window runs from one completed request to another, so that it holds whole requests only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Window {
     /// The first completion at or after `opens` opens the window.
     WarmUp {
         opens: u64,
     },
-    /// The first completion at or after `until` shuts the window, and is the last that counts. `edge` is where its
-    /// first half ends, and thereafter `until`.
+    /// The first completion at or after `until` shuts the window, and is the last that counts. `edge` is where the
+    /// first half of the window ends, and thereafter `until`.
     Open {
         since: u64,
         edge: u64,
@@ -42,7 +43,7 @@ enum Window {
         since: u64,
         at: u64,
     },
-    /// Open loop: what counts is due at or after `opens` and before `ends`, whenever it completes.
+    /// Open loop: a request counts if it is due at or after `opens` and before `ends`, whenever it completes.
     Scheduled {
         opens: u64,
         ends: u64,
@@ -52,22 +53,22 @@ enum Window {
 /// The kernel repeats a SYN after a second; its clock may tick up to 10 ms early.
 const SLOW_CONNECT_NS: u64 = 990_000_000;
 
-/// A connection is not served if its request is under way during all of the measure phase, and no less than this: many
-/// servers take two seconds or longer to end a connection that nothing comes over, and to turn to another.
+/// A connection is unserved if its request is under way during all of the measure phase, and at least this long: many
+/// servers take two seconds or longer to end an idle connection and turn to another.
 const UNSERVED_NS: u64 = 2_000_000_000;
 
-/// With so many answers in a window for each connection, those that end after it weigh little.
+/// Replies per connection in a window from which those that end after the window weigh little.
 const MANY_FOR_EACH: u64 = 10;
 
-/// One worker's record of one trial. It is made once and used again, so that no trial allocates.
+/// One worker's record of one trial, made once and reused, so that no trial allocates.
 pub struct Recorder {
     window: Window,
     /// When a trial without any completion is over.
     latest: u64,
     measure_ns: u64,
-    /// With fewer answers than this, the load goes on behind the requests that a window leaves behind.
+    /// With fewer replies than this, the load goes on until the requests begun in the window have ended.
     few: u64,
-    /// Whether it does.
+    /// Whether the load goes on after the window.
     lingers: bool,
     /// Batches of requests that may still begin.
     left: u64,
@@ -75,7 +76,7 @@ pub struct Recorder {
     slow_connects: Longest,
     counts: Counts,
     service: Tally,
-    /// Replies that came in several pieces: the time to the first piece, and to the last. All others have one time.
+    /// Replies in several pieces: the time to the first piece, and to the last. For all others the two are equal.
     split_first: Tally,
     split_service: Tally,
     connect: Tally,
@@ -89,7 +90,7 @@ pub struct Recorder {
     before: CostSnapshot,
 }
 
-/// What one worker counts during a trial.
+/// Counts of one worker during a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub requests: u64,
@@ -99,11 +100,11 @@ pub struct Counts {
     pub handshakes: TlsHandshakes,
     pub scheduled: u64,
     pub sent: u64,
-    /// Requests that found no room and waited for it, in the whole trial.
+    /// Requests that had to wait for room in the socket, in the whole trial.
     pub waited: u64,
     /// Requests without a reply when the trial was cut short.
     pub unanswered: u64,
-    /// Requests that were sent again, each as often as that happened.
+    /// Requests sent again, counted each time.
     pub sent_again: u64,
     pub open_at_end: Longest,
     pub unserved: Longest,
@@ -115,7 +116,7 @@ pub struct Counts {
     pub first_half: Option<FirstHalf>,
 }
 
-/// What one worker yields.
+/// The record of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerRecord {
     pub window_ns: u64,
@@ -126,7 +127,7 @@ pub struct WorkerRecord {
     /// Open loop only.
     pub lag: Option<Histogram>,
     pub phases: Phases,
-    /// Only of a load in stages.
+    /// Only for a load in stages.
     pub stages: Vec<StageResult>,
 }
 
@@ -155,8 +156,8 @@ impl Recorder {
         }
     }
 
-    /// Lets the load go on after a window until the last request that began in it has its reply, unless there are so
-    /// many answers that it makes no difference to them how much load follows.
+    /// Lets the load go on after a window until the last request that began in it has its reply, unless the window has
+    /// so many replies that the load afterwards makes no difference.
     pub fn lingering(self, connections: u64) -> Self {
         Self {
             few: connections.saturating_mul(MANY_FOR_EACH),
@@ -191,7 +192,7 @@ impl Recorder {
         self.before = CostSnapshot::default();
     }
 
-    /// Lets only so many batches of requests begin in the trial that began at `now`, and counts all of them.
+    /// Limits the trial that began at `now` to a number of batches of requests, and counts all of them.
     pub fn limit(&mut self, now: u64, batches: Option<u64>) {
         let Some(batches) = batches else {
             return;
@@ -202,7 +203,7 @@ impl Recorder {
         }
     }
 
-    /// A batch of requests begins; false if none may.
+    /// Begins a batch of requests; false if none is left.
     #[inline]
     pub fn begins(&mut self) -> bool {
         let may = self.left > 0;
@@ -216,11 +217,12 @@ impl Recorder {
         self.left == 0
     }
 
-    /// `count` correct replies, of `payload` bytes each: sent at `start`, first byte at `first`, whole at `end`.
+    /// Records `count` correct replies, of `payload` bytes each: sent at `start`, first byte at `first`, complete at
+    /// `end`.
     #[inline]
     pub fn complete(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         match self.window {
-            // The common case in one comparison: what ends before the edge neither opens, halves nor shuts the window.
+            // The common case in one comparison: a reply before the edge neither opens, halves nor shuts the window.
             Window::Open { since, edge, .. } if end < edge => {
                 self.counts.requests_total += u64::from(count);
                 self.count(payload, count);
@@ -230,25 +232,26 @@ impl Recorder {
                     self.untimed(start, end, count.into());
                 }
             }
-            // One at a time, because any of them may be the one that shuts the window.
+            // One at a time, because any of the replies may shut the window.
             _ => (0..count).for_each(|_| self.complete_at_edge(start, first, end, payload)),
         }
     }
 
-    /// A correct reply of a unit of several requests; [`Recorder::complete_unit`] follows the last one.
+    /// Counts a correct reply in a unit of several requests; [`Recorder::complete_unit`] follows the last one.
     #[inline]
     pub fn answered(&mut self) {
         self.counts.requests_total += 1;
     }
 
-    /// A unit of `count` correct replies with `payload` bytes in all, on a connection of its own: its connect began at
-    /// `start`, its first byte came at `first`, its last at `end`. It has one service time, and is within the window
-    /// or outside of it as a whole.
+    /// Records a unit of `count` correct replies with `payload` bytes in all, on a connection of its own: connect begun
+    /// at `start`, first byte at `first`, last byte at `end`. The unit has one service time, and is within the window
+    /// or outside as a whole.
     pub fn complete_unit(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         self.end_at_edge(start, first, end, payload, count);
     }
 
-    /// Requests that are answered and timed together may open the window, halve it, shut it, or come after it.
+    /// Records requests that are answered and timed together, which may open, halve or shut the window, or come after
+    /// it.
     fn end_at_edge(&mut self, start: u64, first: u64, end: u64, payload: u64, count: u32) {
         if self.is_timed(start) {
             self.time(start, first, end, 1);
@@ -261,13 +264,13 @@ impl Recorder {
                 self.counts.bytes_received += payload;
                 self.pass(end);
             }
-            // It opens the window and is not in it: the time that it took lies before.
+            // These requests open the window and are not in it: their time lies before.
             Window::WarmUp { opens } if end >= opens => self.open(end),
             _ => self.ended(start, end, count.into()),
         }
     }
 
-    /// Requests that began at `start` ended at `end`, whatever came of them: they may have been under way when the
+    /// Notes requests that began at `start` and ended at `end`, with any outcome: they may have been under way when the
     /// measure phase ended.
     pub fn ended(&mut self, start: u64, end: u64, count: u64) {
         let (opened, over) = match self.window {
@@ -291,7 +294,7 @@ impl Recorder {
         }
     }
 
-    /// Requests that began at `start` and ended at `end` are in no latency.
+    /// Notes requests from `start` to `end` that count for no latency.
     #[cold]
     fn untimed(&mut self, start: u64, end: u64, count: u64) {
         let (Window::Open { since: opened, .. }
@@ -332,7 +335,7 @@ impl Recorder {
         self.before = self.meter.read();
     }
 
-    /// An answer that counts may be the last one of the window's first half, or of the window.
+    /// Ends the window's first half, or the window, if this reply is the last one.
     fn pass(&mut self, now: u64) {
         match self.window {
             Window::Open { since, until, .. } if now >= until => self.shut(since, now),
@@ -373,7 +376,7 @@ impl Recorder {
         self.end_at_edge(start, first, end, payload, 1);
     }
 
-    /// Begins a trial of an open loop whose schedule counts from `now`. Returns when its measure phase ends.
+    /// Begins a trial of an open loop, scheduled from `now`. Returns when its measure phase ends.
     pub fn start_scheduled(&mut self, now: u64, phases: TrialPhases, stages: &[LoadStage]) -> u64 {
         self.start(now, phases);
         self.stages = (!stages.is_empty()).then(|| StageRecorder::start(now, stages));
@@ -383,7 +386,7 @@ impl Recorder {
         ends
     }
 
-    /// A correct reply to a request that was due at `due` and sent at `start`.
+    /// Records a correct reply to a request that was due at `due` and sent at `start`.
     pub fn complete_due(&mut self, due: u64, start: u64, first: u64, end: u64, payload: u64) {
         self.counts.requests_total += 1;
         if self.is_counted(due) {
@@ -399,7 +402,7 @@ impl Recorder {
         }
     }
 
-    /// A request that was due at `due` is sent at `now`.
+    /// Records a request that was due at `due` and is sent at `now`.
     pub fn sent(&mut self, due: u64, now: u64) {
         if self.is_counted(due) {
             if self.counts.scheduled == 0 {
@@ -414,7 +417,7 @@ impl Recorder {
         }
     }
 
-    /// A request of a stage that was due while every connection was busy is not sent.
+    /// Counts a request of a stage that is not sent, because every connection was busy when it was due.
     pub fn turned_away(&mut self, due: u64) {
         self.counts.scheduled += u64::from(self.is_counted(due));
         if let Some(stages) = &mut self.stages {
@@ -422,7 +425,7 @@ impl Recorder {
         }
     }
 
-    /// The measure phase of an open loop is over; so many requests that were due within it were never sent.
+    /// Ends the measure phase of an open loop, in which `count` due requests were never sent.
     pub fn missed(&mut self, count: u64) {
         // The cost is read here and not in `finish`, because the drain that follows is no part of the load.
         self.counts.scheduled += count;
@@ -439,29 +442,29 @@ impl Recorder {
         self.counts.cost = self.meter.read().since(&self.before);
     }
 
-    /// Whether the window is shut and the load goes on behind what began in it.
+    /// Whether the window is shut and the load goes on until the requests begun in it have ended.
     #[inline]
     pub fn lingers(&self) -> bool {
         self.lingers
     }
 
-    /// Nothing is left that began in the window.
+    /// Ends the load: no request that began in the window is left.
     pub fn leave(&mut self) {
         self.lingers = false;
     }
 
-    /// The server ended a connection without taking so many requests, which are sent again.
+    /// Counts requests sent again because the server ended a connection without taking them.
     #[cold]
     pub fn sent_again(&mut self, count: u64) {
         self.counts.sent_again += count;
     }
 
-    /// A request found no room.
+    /// Counts a request that had to wait for room in the socket.
     pub fn waited(&mut self) {
         self.counts.waited += 1;
     }
 
-    /// A TLS handshake is over.
+    /// Counts a TLS handshake.
     pub fn shook_hands(&mut self, resumed: bool) {
         if resumed {
             self.counts.handshakes.resumed += 1;
@@ -470,7 +473,7 @@ impl Recorder {
         }
     }
 
-    /// A connection was opened.
+    /// Records an opened connection.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
         self.counts.opened += 1;
         if connect_ns >= SLOW_CONNECT_NS {
@@ -490,12 +493,12 @@ impl Recorder {
         }
     }
 
-    /// So many requests failed together, or a connection did.
+    /// Counts `count` requests that failed together, or a failed connection.
     pub fn fail(&mut self, failure: &Failure, count: u64) {
         self.counts.errors.entry(failure.class).or_default().add(failure, count);
     }
 
-    /// As [`Recorder::fail`], of requests that were due at `due`; 0 in a closed loop.
+    /// Like [`Recorder::fail`], for requests that were due at `due`; 0 in a closed loop.
     #[cold]
     pub fn fail_due(&mut self, failure: &Failure, count: u64, due: u64, now: u64) {
         self.fail(failure, count);
@@ -504,7 +507,7 @@ impl Recorder {
         }
     }
 
-    /// Nobody waits any longer, at `now`, for so many replies to what began at `start`.
+    /// Gives up, at `now`, `count` outstanding replies to requests begun at `start`.
     pub fn give_up(&mut self, count: u64, start: u64, now: u64) {
         self.counts.unanswered += count;
         self.counts.open_at_end += Longest {
@@ -516,7 +519,7 @@ impl Recorder {
         }
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     #[cold]
     pub fn live(&self, now: u64) -> Live {
         let times = if self.response.is_empty() {
@@ -532,12 +535,12 @@ impl Recorder {
         }
     }
 
-    /// Ends the trial early, at `now`: what has been counted so far stays, with the time that it took.
+    /// Ends the trial early, at `now`, with the counts so far and the time they took.
     #[cold]
     pub fn cut_short(&mut self, now: u64) {
         self.lingers = false;
         match self.window {
-            // The next completion shuts it, so that it holds whole requests only.
+            // The next completion shuts the window, so that it holds whole requests only.
             Window::Open { since, edge, until } => {
                 self.window = Window::Open {
                     since,
@@ -563,7 +566,7 @@ impl Recorder {
         matches!(self.window, Window::Shut { .. }) && !self.lingers
     }
 
-    /// Whether the time is over although no completion says so: asked where an answer failed to come.
+    /// Whether the trial has run out of time although no completion shut the window; asked after a failure.
     pub fn is_expired(&self, now: u64) -> bool {
         match self.window {
             _ if self.is_spent() => true,
@@ -573,7 +576,7 @@ impl Recorder {
         }
     }
 
-    /// When the time is over if nothing completes any more.
+    /// When the trial ends if no further request completes.
     pub fn expires_at(&self) -> u64 {
         match self.window {
             Window::WarmUp { .. } => self.latest,
@@ -582,7 +585,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the trial at `now`. A window that no completion shut is shut here, and one that none opened is empty.
+    /// Ends the trial at `now`. A window still open is shut; a window never opened is empty.
     pub fn finish(&mut self, now: u64) -> WorkerRecord {
         match self.window {
             Window::Open { since, .. } => self.shut(since, now),
@@ -612,7 +615,7 @@ impl Recorder {
         }
     }
 
-    /// The times to the first byte: those of the replies, with the ones that came in pieces exchanged.
+    /// Times to the first byte: service times, with those of replies in several pieces replaced.
     fn first_byte(&self, service: &Histogram) -> Option<Histogram> {
         let first = if self.split_first.is_empty() {
             service.clone()
@@ -623,11 +626,11 @@ impl Recorder {
     }
 }
 
-/// The workers' records as one result. Each worker has a window of its own, which begins and ends with its own
-/// completions; rates add up, so `elapsed_ns` is the number of requests divided by the sum of the rates. With one
-/// worker that is its window itself.
+/// Merges the workers' records. Each worker has its own window, which begins and ends with its own completions. Rates
+/// add up, so `elapsed_ns` is the number of requests divided by the sum of the rates; with one worker that is its
+/// window.
 ///
-/// When no worker completed a request within its window, `requests` is 0 and there is no rate.
+/// If no worker completed a request within its window, `requests` is 0 and there is no rate.
 pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
     let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
     let windows = records
@@ -672,7 +675,7 @@ fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
     })
 }
 
-/// The time in which all requests have the sum of the rates; of each worker its requests and its time.
+/// The time in which all requests have the sum of the workers' rates. `windows`: each worker's requests and time.
 fn common_window(windows: &[(u64, u64)]) -> u64 {
     let requests: u64 = windows.iter().map(|(requests, _)| requests).sum();
     if requests == 0 {
@@ -735,7 +738,7 @@ fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
     }
 }
 
-/// Adds the counts; of several first examples the first stays.
+/// Adds the counts; the first example of an error stays.
 pub fn add_errors(into: &mut BTreeMap<ErrorClass, ErrorCount>, other: BTreeMap<ErrorClass, ErrorCount>) {
     for (class, error) in other {
         match into.entry(class) {
@@ -887,12 +890,12 @@ mod tests {
     fn a_unit_is_within_the_window_as_a_whole() {
         let mut recorder = Recorder::new(Calls::default());
         recorder.start(1000, PHASES);
-        // Before the warm-up is over, opening the window, in it, shutting it, too late; 3 answers each.
+        // Units before the end of the warm-up, opening the window, in it, shutting it, too late; 3 replies each.
         for (start, end) in [(1000, 1050), (1050, 1150), (1160, 1400), (1400, 2200), (2200, 2300)] {
             (0..3).for_each(|_| recorder.answered());
             recorder.complete_unit(start, start + 10, end, 5, 3);
         }
-        // A unit that broke off: its answers are work of the servers all the same.
+        // A unit that broke off: its replies were work for the servers all the same.
         recorder.answered();
         let record = recorder.finish(9000);
         assert_eq!(
@@ -975,7 +978,7 @@ mod tests {
     fn an_open_loop_counts_what_was_due_within_the_phase() {
         let mut recorder = Recorder::new(Calls::default());
         assert_eq!(recorder.start_scheduled(1000, PHASES, &[]), 2100);
-        // Due, sent, completed: before the phase, in it, in it but late, after it.
+        // Due, sent and completed: before the phase, in it, in it but late, after it.
         for (due, sent, end) in [
             (1099, 1100, 1150),
             (1100, 1110, 1300),

@@ -1,5 +1,5 @@
-//! Where nobody says what a correct reply is, the first ones are: samples are taken for a while, and what they have in
-//! common is expected of every reply. What changes once a second, or from connection to connection, has changed by then.
+//! Learns correct replies where the user gives none. Samples are taken for a while, and their common content is
+//! expected of every reply. Content that changes once a second, or from connection to connection, has changed by then.
 
 use std::{
     thread,
@@ -16,43 +16,43 @@ use lasthop_protocol::{
 
 use crate::sample::{self, Line, Sample};
 
-/// Connections that samples are taken over, one after the other.
+/// Connections for samples, one after the other.
 const ROUNDS: u32 = 16;
 
-/// From the beginning of one to that of the next. Before the last two, whose replies witness that a change stays, all
-/// take more than a second.
+/// Interval between the beginnings of two connections. All but the last two, whose replies confirm that a change
+/// persists, take more than a second together.
 const STEP: Duration = Duration::from_millis(85);
 
 /// How long samples are taken.
 pub const SPAN: Duration = STEP.saturating_mul(ROUNDS - 1);
 
-/// A slow server is asked no longer than this, nor for more bytes.
+/// Limits of time and bytes for samples from a slow server.
 const SPAN_MAX: Duration = Duration::from_secs(3);
 const BYTES_MAX: usize = 64 << 20;
 
-/// So many more wrong replies than correct ones to a request are too many to begin with. At the end none may be.
+/// Excess of wrong replies over correct ones to a request that is tolerated at first. At the end none is.
 const WRONG_MORE: usize = 3;
 
-/// How often is looked whether to go on.
+/// Interval between calls of `go_on`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What samples teach.
+/// The result of learning.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The protocol with the expectation.
     pub protocol: Protocol,
-    /// What is not checked, or less than byte for byte, because the samples differ: in words.
+    /// In words: parts that are not checked, or not byte for byte, because the samples differ.
     pub unchecked: Option<String>,
-    /// In the order of their arrival; none of lasthop's own protocols, whose replies are known anyway.
+    /// Samples in order of arrival; none for lasthop's own protocols, whose replies are known.
     pub samples: Vec<Sample>,
     /// Whether the server closes each connection after a reply, although the load would keep it.
     pub closes: bool,
-    /// What the fastest reply took; nothing if none was awaited.
+    /// Time of the fastest reply; 0 if none was awaited.
     pub fastest: Duration,
 }
 
-/// What the endpoint of `spec` answers as the expectation, as far as replies agree. An expectation that `spec` has
-/// already must hold for the first ones. Once `go_on` says no, this ends with an error that means nothing.
+/// Learns the expectation from the replies of the endpoint of `spec`, as far as they agree. An expectation already in
+/// `spec` must hold for the first replies. If `go_on` returns false, learning ends with a meaningless error.
 pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Failure> {
     let mut all = sampled(&[spec], true, go_on).map_err(|(_, failure)| failure)?;
     let mut reference = all.remove(0);
@@ -60,7 +60,7 @@ pub fn learn(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Reference, Fail
     Ok(reference)
 }
 
-/// Expects what samples have in common. What is not checked.
+/// Sets the common content of the samples as the expectation. Returns the parts that are not checked.
 pub fn learn_from<'a>(
     protocol: &mut Protocol,
     samples: impl IntoIterator<Item = &'a Sample>,
@@ -72,8 +72,8 @@ pub fn learn_from<'a>(
     protocol.learn(&replies)
 }
 
-/// As [`learn`], of each of several requests by itself, all over one connection if the server keeps it: the requests
-/// with their expectations, what of which is not checked, and whether the server closes connections.
+/// Like [`learn`], for each of several requests by itself, over one connection if the server keeps it. Returns the
+/// requests with their expectations, the parts that are not checked, and whether the server closes connections.
 pub fn learn_each(
     spec: &Spec,
     several: &Several,
@@ -95,8 +95,8 @@ pub fn learn_each(
     Ok((several, unchecked, asked.closes))
 }
 
-/// Samples of these endpoints, in turn, the expectations as they are: many of each over a while, or two. An error says
-/// of which endpoint it is.
+/// Samples of the endpoints in turn, without learning: many of each over a while, or two. An error comes with the index
+/// of its endpoint.
 pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Result<Vec<Reference>, (usize, Failure)> {
     let asked = |spec: &&Spec| {
         let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
@@ -115,7 +115,7 @@ pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Resu
     Ok(all.into_iter().map(reference).collect())
 }
 
-/// Whether an endpoint closes each connection after a reply, although the load would keep it. Its replies must be correct,
+/// Whether an endpoint closes each connection after a reply, although the load would keep it. Replies must be correct,
 /// and may be of any length.
 pub fn closes(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<bool, Failure> {
     let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
@@ -127,28 +127,28 @@ pub fn closes(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<bool, Failure>
     Ok(all[0].closes)
 }
 
-/// An endpoint with what it is asked and has answered.
+/// An endpoint with its requests and their replies.
 struct Asked {
     spec: Spec,
-    /// Keep no bytes of replies.
+    /// Whether no bytes of replies are kept.
     forgets: bool,
-    /// What the fastest reply took, connecting included where that was needed.
+    /// Time of the fastest reply, including the connect if one was needed.
     fastest: Option<Duration>,
     asked: Vec<Question>,
     closes: bool,
 }
 
-/// A request, and what came of it.
+/// A request and its outcomes.
 struct Question {
     protocol: Protocol,
     samples: Vec<Sample>,
-    /// How many replies were wrong, and why the first one was.
+    /// Wrong replies, and why the first was wrong.
     wrong: usize,
     why: Option<Failure>,
 }
 
 impl Question {
-    /// Why there are more wrong replies than correct ones, so many more at least.
+    /// Why the first reply was wrong, if wrong replies outnumber correct ones by more than `more`.
     fn outweighed(&self, more: usize) -> Option<Failure> {
         self.why.clone().filter(|_| self.wrong > self.samples.len() + more)
     }
@@ -172,12 +172,12 @@ impl Asked {
         }
     }
 
-    /// How often each request is sent over a connection: two show whether it is kept.
+    /// How often each request is sent over a connection: two show whether the server keeps it.
     fn times(&self) -> usize {
         if self.asked.len() == 1 { 2 } else { 1 }
     }
 
-    /// Asks over a connection of its own. Which request fails is said.
+    /// Sends the requests over a new connection. An error comes with the index of its request.
     fn converse(&mut self, go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
         let times = self.times();
         let Self {
@@ -216,7 +216,7 @@ impl Asked {
         sample::converse(spec, go_on, conversation).unwrap_or_else(|failure| Err((0, failure)))
     }
 
-    /// As [`Asked::converse`], over and over until each request has its correct replies, as long as few are wrong.
+    /// Like [`Asked::converse`], repeated until each request has its correct replies, unless too many are wrong.
     fn insist(&mut self, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
         loop {
             match self.converse(&mut go_on) {
@@ -239,8 +239,8 @@ impl Asked {
     }
 }
 
-/// Asks in turn, over a while. Some of the first replies of each must be correct, and no fewer than the wrong ones; later
-/// errors are left to the load.
+/// Takes samples in turn, over a while. Some of the first replies of each endpoint must be correct, and no fewer than
+/// the wrong ones; later errors are left to the load.
 fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, usize, Failure)> {
     let begin = Instant::now();
     for round in 0..rounds {
@@ -262,7 +262,7 @@ fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Resu
             thread::sleep(TICK);
         }
         for (endpoint, asked) in all.iter_mut().enumerate().filter(|(_, asked)| !asked.asked.is_empty()) {
-            // What nobody answers teaches nothing.
+            // Requests without replies teach nothing.
             if round > 0 && asked.spec.protocol.receipt().is_some() {
                 continue;
             }
@@ -279,7 +279,7 @@ fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Resu
     settled(all, rounds)
 }
 
-/// Whether of no request more replies are wrong than correct, where there are many.
+/// Fails if most replies to any request are wrong, unless there was only one round.
 fn settled(all: &[Asked], rounds: u32) -> Result<(), (usize, usize, Failure)> {
     if rounds == 1 {
         return Ok(());

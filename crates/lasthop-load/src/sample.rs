@@ -1,4 +1,4 @@
-//! One reply of an endpoint, byte for byte: what a null server repeats, and what later replies are compared with.
+//! One reply of an endpoint, byte for byte: a null server repeats it, and later replies are compared with it.
 
 use std::{io, sync::Arc};
 
@@ -10,34 +10,34 @@ use crate::{
     transport::{Calls, Connector, Stream, Wait, Watch},
 };
 
-/// What is awaited of a reply that says nothing of its end.
+/// Error text for a missing end of a reply without a length.
 pub const ENDLESS: &str = "the end of the reply, which has no length and ends with the connection";
-/// What is wrong with a reply that cannot be kept.
+/// Error text for a reply too long to keep.
 pub const TOO_LONG: &str = "the reply is longer than the 64 MiB that can be compared";
-/// Most bytes of a reply that are kept.
+/// Maximum bytes kept of a reply.
 const REPLY_MAX: usize = 64 << 20;
 
-/// A correct reply and what led to it.
+/// A correct reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The reply as it came over the wire; within TLS, as it was encrypted.
+    /// The reply as sent over the wire, but decrypted if TLS is used.
     pub reply: Vec<u8>,
-    /// Whether the server closes the connection after it.
+    /// Whether the server closes the connection after the reply.
     pub closes: bool,
 }
 
-/// Sends one request on a connection of its own and keeps its reply. `spec` is valid. Once `go_on` says no, the wait
-/// ends with an error that means nothing.
+/// Sends one request on a connection of its own and keeps its reply. `spec` must be valid. If `go_on` returns false,
+/// the wait ends with a meaningless error.
 ///
 /// # Errors
 ///
-/// By class, as in a load: a sample is a correct reply.
+/// Those of a request in a load: a sample is a correct reply.
 pub fn take(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Sample, Failure> {
     converse(spec, go_on, |line| line.ask(&spec.protocol))
 }
 
-/// A conversation with the endpoint of `spec`, which is valid. Once `go_on` says no, it ends with an error that means
-/// nothing.
+/// Holds a conversation with the endpoint of `spec`, which must be valid. If `go_on` returns false, the conversation
+/// ends with a meaningless error.
 pub(crate) fn converse<T: Send>(
     spec: &Spec,
     go_on: impl FnMut() -> bool,
@@ -46,16 +46,16 @@ pub(crate) fn converse<T: Send>(
     supervised(spec.timeouts, go_on, |watch| conversation(&mut Line::new(spec, watch)?))?
 }
 
-/// Requests that are sent one after the other, over one connection where the server and the load keep it.
+/// Requests sent one after the other, over one connection if the server and the load keep it.
 pub(crate) struct Line {
     spec: Spec,
     connector: Connector,
-    /// Keeps the deadlines: each part has one of its own, however its bytes drip.
+    /// Enforces deadlines: each part has its own, even if bytes only trickle in.
     watch: Arc<Watch>,
     kept: Option<Stream>,
-    /// Whether a connection could have carried a second request, as far as was tried.
+    /// Whether a connection could have carried a second request, as far as tried.
     keeps: bool,
-    /// Keep no bytes of replies.
+    /// Whether no bytes of replies are kept.
     pub forgets: bool,
 }
 
@@ -67,7 +67,7 @@ impl Line {
             connector: connector
                 .asking_for_tls(spec.protocol.tls_request())
                 .speaking(spec.protocol.application()),
-            // Of several requests the first stands for all until each is asked.
+            // A single request stands for a pipeline of them.
             spec: Spec {
                 pipeline: 1,
                 ..spec.clone()
@@ -84,10 +84,10 @@ impl Line {
         self.keeps
     }
 
-    /// Sends a request of this protocol and keeps its reply.
+    /// Sends a request of `protocol` and keeps its reply.
     pub fn ask(&mut self, protocol: &Protocol) -> Result<Sample, Failure> {
         self.spec.protocol = protocol.clone();
-        // A server may end a connection after any reply, and it is noticed when the next request fails.
+        // A server may end a connection after any reply, which shows only when the next request fails.
         if let Some(mut kept) = self.kept.take()
             && kept.is_quiet()
         {
@@ -122,7 +122,7 @@ impl Line {
         }
         let (reply, keep) = reply(exchange.as_mut(), &mut stream, self.forgets)?;
         self.watch.rest();
-        // Whoever has greeted would greet again, and is not tried.
+        // A protocol with a greeting would greet again, so its connections are not reused.
         self.keeps |= keep && spec.protocol.greets();
         if keep && !spec.closes_each_time() && !spec.protocol.greets() {
             self.kept = Some(stream);
@@ -164,8 +164,7 @@ fn greet(name: &str, exchange: &mut dyn Exchange, stream: &mut Stream) -> Result
     }
 }
 
-/// Sends the request, which may grow meanwhile, and keeps the reply, which may come before the server has taken all of
-/// the request.
+/// Sends the request, which may grow meanwhile, and keeps the reply, which may come before the whole request is sent.
 fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, forgets: bool) -> Result<(Vec<u8>, bool), Failure> {
     let mut kept = Vec::new();
     let mut came = 0;
@@ -228,7 +227,7 @@ fn reply(exchange: &mut dyn Exchange, stream: &mut Stream, forgets: bool) -> Res
     }
 }
 
-/// Sends the rest of a request until the server says something. Whether nothing is left.
+/// Sends the rest of a request until the server answers. Returns whether nothing is left.
 fn send(stream: &mut Stream, request: &[u8], sent: &mut usize) -> io::Result<bool> {
     loop {
         // A server that speaks first may have closed already.

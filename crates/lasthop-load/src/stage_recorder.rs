@@ -1,4 +1,4 @@
-//! Counts what becomes of the requests of a load in stages.
+//! Counts the outcomes of requests of a load in stages.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use lasthop_protocol::{
     spec::LoadStage,
 };
 
-/// Counts what becomes of the requests of one worker.
+/// Counts the outcomes of one worker's requests.
 #[derive(Debug, Default)]
 pub struct StageRecorder {
-    /// Each with the time of its beginning.
+    /// Stages with the times when they begin.
     stages: Vec<(u64, LoadStage)>,
     results: Vec<StageResult>,
     wrong: Vec<BTreeMap<WrongKind, Wrong>>,
@@ -41,7 +41,7 @@ impl StageRecorder {
         }
     }
 
-    /// The stage that counts what happens at `now`.
+    /// The stage that counts an event at `now`.
     fn counting(&self, now: u64) -> Option<usize> {
         self.stages
             .iter()
@@ -70,7 +70,8 @@ impl StageRecorder {
     }
 
     pub fn right(&mut self, due: u64, now: u64) {
-        // A slot shows what became of the requests due in it; a stage counts the answers that came in it, its goodput.
+        // A slot shows the outcomes of the requests due in it; a stage counts the replies that arrived in it, its
+        // goodput.
         let took = now.saturating_sub(due);
         if let Some(slot) = self.slot(due) {
             slot.right.record(took);
@@ -106,7 +107,7 @@ impl StageRecorder {
     }
 }
 
-/// What several workers counted in the same stages.
+/// Adds the counts of another worker in the same stages.
 pub fn merge(into: &mut Vec<StageResult>, other: Vec<StageResult>) {
     if into.is_empty() {
         *into = other;
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn what_happens_counts_when_it_happens() {
         let mut recorder = StageRecorder::start(100, &STAGES);
-        // While queues fill, counted, and after the end of both.
+        // Due while queues fill, while counted, and after the end of both stages.
         for due in [200, 600, 700, 2200] {
             recorder.due(due, due != 700);
         }
@@ -162,7 +163,7 @@ mod tests {
         recorder.wrong(600, 650, &bad_gateway(), 1);
         recorder.wrong(600, 660, &bad_gateway(), 1);
         recorder.wrong(600, 2600, &bad_gateway(), 1);
-        // Due in one stage, answered in the next, whose slots are of what was due there.
+        // Due in one stage and answered in the next: the slot is in the first stage.
         recorder.right(1000, 1200);
         recorder.due(1700, true);
         recorder.right(1700, 3000);

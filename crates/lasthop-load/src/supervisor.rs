@@ -1,4 +1,4 @@
-//! The thread that waits for the workers also keeps their deadlines.
+//! The supervisor waits for the workers and enforces their deadlines.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ impl Supervisor {
         }
     }
 
-    /// What a worker sends; `None` if it died. Calls `go_on` meanwhile: if it returns false, all waits end.
+    /// What a worker sends; `None` if it died. Calls `go_on` meanwhile: if that returns false, all waits end.
     pub fn receive<T>(&self, from: &Receiver<T>, mut go_on: impl FnMut() -> bool) -> Option<T> {
         loop {
             if !go_on() {
@@ -47,17 +47,17 @@ impl Supervisor {
     }
 }
 
-/// Looks at a trial from outside of its threads.
+/// Observes a trial from outside its threads.
 pub struct Onlooker(pub(crate) Vec<Arc<Watch>>);
 
 impl Onlooker {
-    /// Asks all threads for what they have counted. A thread answers within its loop, soon or with its next reply; that takes
-    /// it some 50 µs.
+    /// Asks all threads for their counts. A thread answers within its loop, soon or with its next reply, which takes it
+    /// some 50 µs.
     pub fn ask(&self) {
         self.0.iter().for_each(|watch| watch.ask());
     }
 
-    /// What they have answered so far.
+    /// The answers so far.
     pub fn answer(&self) -> Live {
         let mut all = Live::default();
         self.0.iter().for_each(|watch| all += watch.answer());
@@ -65,7 +65,8 @@ impl Onlooker {
     }
 }
 
-/// Runs a conversation on a separate thread, and keeps its deadlines here. It ends if `go_on` returns false.
+/// Runs a conversation on a separate thread, and enforces its deadlines here. The conversation ends if `go_on` returns
+/// false.
 pub fn supervised<T: Send>(
     timeouts: Timeouts,
     go_on: impl FnMut() -> bool,

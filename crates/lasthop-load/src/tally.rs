@@ -1,4 +1,4 @@
-//! Counts of durations in the bins of [`Histogram`], for the loop: to record one is an index and an increment.
+//! Counts of durations in the bins of [`Histogram`], for the loop: recording one is an index and an increment.
 
 use lasthop_protocol::histogram::{BINS, Histogram, index};
 
@@ -23,7 +23,7 @@ impl Tally {
         self.record_n(nanoseconds, 1);
     }
 
-    /// Records the same duration `count` times. Zero counts as 1 ns; more than an hour counts as an hour.
+    /// Records a duration `count` times. Zero counts as 1 ns; more than an hour counts as an hour.
     #[inline]
     pub fn record_n(&mut self, nanoseconds: u64, count: u64) {
         self.counts[index(nanoseconds)] += count;
@@ -35,7 +35,7 @@ impl Tally {
     }
 
     pub fn clear(&mut self) {
-        // Most tallies stay empty in a trial, and to fill one touches all of its bins.
+        // Most tallies stay empty in a trial, and filling one touches all its bins.
         if !self.is_empty() {
             self.counts.fill(0);
             self.total = 0;
@@ -50,10 +50,10 @@ impl Tally {
         }
     }
 
-    /// The same with durations that are a part of it exchanged for others.
+    /// A histogram of the tally with the durations in `part`, which it includes, replaced by `others`.
     pub fn exchanged(&self, part: &Self, others: &Self) -> Histogram {
         let counts = self.counts.iter().zip(&*part.counts).zip(&*others.counts);
-        // No bin falls below 0: what is in `part` was recorded in `self` too.
+        // No bin falls below 0: all of `part` was recorded in `self` too.
         Histogram::of_counts(counts.map(|((all, part), others)| all - part + others).enumerate())
     }
 }

@@ -37,7 +37,7 @@ impl Drop for Serving {
     }
 }
 
-/// This test program again, as a server.
+/// Starts this test program again, as a server.
 fn serving(transport: Transport) -> Serving {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
@@ -86,10 +86,10 @@ fn serve(what: &str) {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// What a client is still to get back.
+/// Bytes still to be sent back to a client.
 type Unsent = Vec<u8>;
 
-/// Sends back whatever comes, for every connection on this thread. A buffer exists only while something is on its way.
+/// Echoes all bytes on every connection, on this thread. A buffer exists only while it holds bytes.
 fn echo_to_all(listener: &Socket) {
     const LISTENER: u64 = u64::MAX;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
@@ -121,7 +121,7 @@ fn echo_to_all(listener: &Socket) {
     }
 }
 
-/// Goes on until the socket neither takes nor gives any more; false when the client has closed.
+/// Reads and writes until the socket would block; false when the client has closed.
 fn send_back(mut socket: &Socket, unsent: &mut Unsent, buffer: &mut [u8]) -> std::io::Result<bool> {
     let done = |error: std::io::Error| {
         if error.kind() == ErrorKind::WouldBlock {
@@ -183,7 +183,7 @@ fn ten_thousand_connections_are_held_and_driven() {
             warm_up_ns: 50_000_000,
             measure_ns: 300_000_000,
         };
-        // Trials until each connection had a turn, however slow the machine is.
+        // Trials until each connection has had a turn, however slow the machine is.
         let mut requests = 0;
         while requests < u64::from(connections) {
             let result = case.trial(phases).unwrap();

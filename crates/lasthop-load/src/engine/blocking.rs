@@ -1,5 +1,5 @@
-//! One connection with blocking calls, like a plain program: one send and one receive per request. The thread that
-//! waits for this one keeps its deadline.
+//! One connection with blocking calls, as in a plain program: one send and one receive per request. The thread that
+//! waits for this thread enforces its deadline.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct Blocking {
     request_ns: u64,
     pipeline: u32,
     greets: bool,
-    /// Nothing comes back: a request is over when it is sent.
+    /// Whether the protocol has no replies: a request is over when it is sent.
     one_way: bool,
     /// The deadline of each request, which the thread that started this one checks.
     watch: Arc<Watch>,
@@ -64,7 +64,7 @@ impl Blocking {
     ///
     /// # Errors
     ///
-    /// By class.
+    /// The connect, the TLS handshake or the authentication failed.
     pub fn open(&mut self) -> Result<(), Failure> {
         if !self.per_request {
             self.connect_patiently()?;
@@ -73,7 +73,7 @@ impl Blocking {
         Ok(())
     }
 
-    /// Connects outside a trial. Waits for a full backlog, as long as a connect may take.
+    /// Connects outside a trial. Retries while the server's backlog is full, at most until the connect timeout.
     fn connect_patiently(&mut self) -> Result<(), Failure> {
         let deadline = clock::now() + self.connector.timeouts().connect_ns;
         let mut backoff = Backoff::default();
@@ -92,12 +92,11 @@ impl Blocking {
         clock::now() < deadline && !self.watch.is_cut_short()
     }
 
-    /// Sends one request, or one unit of requests, outside a trial. Returns what its connection is, or why there is no
-    /// correct reply.
+    /// Sends one request, or one unit of requests, outside a trial. Returns the proof of its connection.
     ///
     /// # Errors
     ///
-    /// By stage, connect or verify.
+    /// Stage connect: the connection failed. Stage verify: the reply is not correct.
     pub fn probe(&mut self) -> Result<Proof, CaseError> {
         let reused = self.connection.is_open();
         let now = clock::now();
@@ -141,7 +140,7 @@ impl Blocking {
         })
     }
 
-    /// One trial, of at most so many batches of requests.
+    /// Runs a trial of at most `batches` batches of requests.
     pub fn trial(&mut self, phases: TrialPhases, batches: Option<u64>) -> WorkerRecord {
         self.connection.close_if_stale();
         let mut backoff = Backoff::default();
@@ -161,7 +160,7 @@ impl Blocking {
                     continues = goes_on;
                     reply.right
                 }
-                // A reply that did not come before an early end counts neither as an error nor as an answer.
+                // A reply still outstanding at an early end counts neither as an error nor as a reply.
                 Err(_) if self.watch.is_given_up() => {
                     let now = clock::now();
                     let lost = self.connection.lost();
@@ -186,14 +185,14 @@ impl Blocking {
             }
         }
         if self.per_request {
-            // A unit that was cut short does not go on in the next trial.
+            // A unit cut short does not continue in the next trial.
             self.connection.close();
         }
         self.watch.rest();
         self.recorder.finish(clock::now())
     }
 
-    /// Somebody wants to know how the trial goes, or that it ends.
+    /// Reports the progress of the trial if asked, or ends the trial early.
     #[cold]
     fn heed(&mut self, now: u64) {
         if self.watch.is_asked() {
@@ -203,7 +202,7 @@ impl Blocking {
         }
     }
 
-    /// Waits, but not longer than the trial.
+    /// Sleeps, at most until the trial ends. Returns the time.
     fn pause(&mut self, nanoseconds: u64) -> u64 {
         // The longest pause, 0.1 s, is twice as long as a trial is by default.
         let left = self.recorder.expires_at().saturating_sub(clock::now());
@@ -211,7 +210,7 @@ impl Blocking {
         clock::now()
     }
 
-    /// When the next request may begin. Closing a connection is not part of its time.
+    /// When the next request may begin. Its time excludes closing the connection.
     #[inline]
     fn after(&mut self, reply: Reply, goes_on: bool) -> u64 {
         if reply.keep && (!self.per_request || goes_on) {
@@ -230,7 +229,7 @@ impl Blocking {
         }
     }
 
-    /// After a failure: sends again what the server did not take, as long as it goes on.
+    /// Sends again the requests that the server did not take, until they are answered or fail.
     #[cold]
     fn recover(&mut self, mut failure: Failure) -> Result<Reply, Failure> {
         loop {
@@ -283,7 +282,7 @@ impl Blocking {
             };
             match step {
                 Step::Finished(reply) => return Ok(reply),
-                // The socket blocks: a receive finds nothing only where the watch has ended it.
+                // The socket blocks: a receive finds nothing only if the watch has shut the socket down.
                 Step::Blocked => return Err(Failure::timeout("reply")),
                 Step::More { .. } => self.check_time(start)?,
             }
@@ -295,7 +294,7 @@ impl Blocking {
         }
     }
 
-    /// Connects, shakes hands and greets.
+    /// Connects, with the TLS handshake and the authentication if there are any.
     fn connect(&mut self) -> Result<(), Failure> {
         let opened = self.connector.open(&self.calls, &self.watch)?;
         let established = clock::now();
@@ -345,7 +344,8 @@ impl Blocking {
         }
     }
 
-    /// A peer that sends byte by byte never lets a receive time out, and a socket that was shut down is always ready.
+    /// Fails after the request timeout: a peer that sends byte by byte never lets a receive time out, and a socket that
+    /// was shut down is always ready.
     fn check_time(&self, start: u64) -> Result<(), Failure> {
         if clock::now().saturating_sub(start) > self.request_ns || self.watch.is_overdue() {
             Err(Failure::timeout("reply"))

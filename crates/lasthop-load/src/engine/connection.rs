@@ -10,12 +10,12 @@ use crate::{recorder::Recorder, transport::Stream};
 
 pub struct Connection {
     pub stream: Option<Stream>,
-    /// What the greeting is called.
+    /// Name of the greeting in error messages.
     greeting_name: &'static str,
     exchange: Box<dyn Exchange>,
     /// Bytes of the request that the stream has taken.
     sent: usize,
-    /// Whether everything taken has been passed to the socket.
+    /// Whether the stream has passed all bytes taken to the socket.
     flushed: bool,
     /// When the request began, in monotonic nanoseconds.
     started: u64,
@@ -26,13 +26,13 @@ pub struct Connection {
     /// Requests of a batch, and how many of their replies are outstanding.
     depth: u32,
     awaited: u32,
-    /// How many of a batch are sent on this connection: those that are sent again are fewer.
+    /// Requests of the batch sent on this connection: fewer than `depth` if they are sent again.
     asked: u32,
     /// Requests sent on this connection.
     carried: u64,
     /// Whether nothing of the awaited reply has arrived yet.
     between: bool,
-    /// Several requests on a connection that is closed after them.
+    /// The requests of a connection that carries several before it is closed.
     unit: Option<Unit>,
     resend: Resend,
 }
@@ -77,7 +77,7 @@ impl Unit {
 pub enum Step {
     /// There was nothing to receive.
     Blocked,
-    /// Some bytes arrived at `at`, but the reply is incomplete; whether the buffer was filled.
+    /// Bytes arrived at `at`, but the reply is incomplete. `filled`: whether they filled the buffer.
     More { filled: bool, at: u64 },
     /// The reply is complete.
     Finished(Reply),
@@ -90,7 +90,7 @@ pub struct Reply {
     pub at: u64,
     /// Whether the connection can carry another request.
     pub keep: bool,
-    /// Whether it was the correct reply.
+    /// Whether the reply was correct.
     pub right: bool,
 }
 
@@ -126,7 +126,7 @@ impl Connection {
         self.unit = self.unit.map(|unit| Unit::new(unit.requests));
     }
 
-    /// After a reply on a connection that will be closed: whether it must carry more requests before.
+    /// Whether a connection that will be closed must carry more requests after `reply`.
     pub fn goes_on(&self, reply: Reply) -> Result<bool, Failure> {
         let Some(Unit {
             left: left @ 1..,
@@ -143,7 +143,7 @@ impl Connection {
         Err(Failure::reset(text))
     }
 
-    /// Whether the server wanted a password, where the protocol has one.
+    /// Whether the server asked for a password; `None` if the protocol has none.
     pub fn password_asked(&self) -> Option<bool> {
         self.exchange.password_asked()
     }
@@ -156,7 +156,7 @@ impl Connection {
         self.stream = None;
     }
 
-    /// Whether everything that is to be said so far has been passed to the socket.
+    /// Whether all output so far has been passed to the socket.
     pub fn is_flushed(&self) -> bool {
         self.flushed
     }
@@ -165,8 +165,8 @@ impl Connection {
         self.started
     }
 
-    /// Continues the greeting on a new stream as far as possible until a time in monotonic nanoseconds; true when it is
-    /// complete. `first` is true once.
+    /// Continues the greeting on a new stream as far as possible, at most until `until` (monotonic nanoseconds). True
+    /// when the greeting is complete. `first` is true for the first call only.
     pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<bool, Failure> {
         let Self {
             stream: Some(stream),
@@ -216,24 +216,25 @@ impl Connection {
         self.greeting_name
     }
 
-    /// When what is timed began: the request, or the unit that it is a part of.
+    /// When the timed request, or the unit that it belongs to, began.
     pub fn began(&self) -> u64 {
         self.unit.map_or(self.started, |unit| unit.started)
     }
 
-    /// How many unanswered requests are lost with the connection; one, if it failed to open.
+    /// Takes the number of unanswered requests lost with the connection: one if the connect failed.
     pub fn lost(&mut self) -> u64 {
         let lost = std::mem::take(&mut self.awaited) + std::mem::take(&mut self.resend.owed);
         u64::from(lost.max(1))
     }
 
-    /// Whether requests are to be sent again as soon as a stream is there.
+    /// Whether requests are to be sent again over the next stream.
     pub fn owes(&self) -> bool {
         self.resend.owed > 0
     }
 
-    /// After a failure: the last reply if it had come before, `None` if requests are to be sent again over another
-    /// connection, or the failure. Where only some of a batch are sent again, the others are counted as errors here.
+    /// Handles a failure. Returns the last reply if it had arrived before the failure, `None` if requests are to be
+    /// sent again over another connection, or else the failure. If only part of a batch is sent again, the rest count
+    /// as errors here.
     #[cold]
     pub fn recover(
         &mut self,
@@ -271,7 +272,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// After a send that failed: what the server said before.
+    /// Reads what the server sent before a send failed.
     fn hear_out(&mut self, failure: Failure, buffer: &mut [u8], recorder: &mut Recorder) -> Result<Reply, Failure> {
         if !std::mem::take(&mut self.resend.is_unheard) {
             return Err(failure);
@@ -285,7 +286,7 @@ impl Connection {
         }
     }
 
-    /// The next request counts its response time from `due`.
+    /// Sets the time from which the next response time counts.
     pub fn set_due(&mut self, due: u64) {
         self.due = due;
     }
@@ -327,7 +328,7 @@ impl Connection {
         }
     }
 
-    /// Sends the requests that another connection left untaken. Their time goes on.
+    /// Sends the requests that another connection left untaken. Their time keeps running.
     #[cold]
     fn begin_again(&mut self) -> Result<bool, Failure> {
         let left = std::mem::take(&mut self.resend.owed);
@@ -372,7 +373,7 @@ impl Connection {
         })
     }
 
-    /// The request has been sent, and that is all of it.
+    /// Completes a request without a reply: it is over when it has been sent.
     pub fn sent(&mut self, recorder: &mut Recorder) -> Reply {
         let now = clock::now();
         self.first = now;
@@ -408,15 +409,15 @@ impl Connection {
         self.judge(received, buffer, recorder)
     }
 
-    /// Receives once in the common case, in which everything awaited arrives at once and is known to be right. Returns
-    /// the time; anything else is returned for [`Connection::judge`].
+    /// Receives once in the common case: all awaited replies arrive together and are recognised as correct. Returns the
+    /// time. Any other result is an error, for [`Connection::judge`].
     #[inline]
     pub fn receive_whole(&mut self, buffer: &mut [u8], recorder: &mut Recorder) -> Result<u64, io::Result<usize>> {
         let Some(stream) = &mut self.stream else {
             return Err(Err(io::ErrorKind::WouldBlock.into()));
         };
         let count = match stream.receive(buffer) {
-            // Later pieces of a reply, and replies to half a request, need the long way.
+            // Later pieces of a reply, and replies to half a request, take the slow path.
             Ok(count) if self.first == 0 && self.flushed => count,
             other => return Err(other),
         };
@@ -477,20 +478,20 @@ impl Connection {
         }
     }
 
-    /// The stream has ended where a reply should have come. A failed send has said more about it.
+    /// Notes that the stream ended before a reply. An ending noted by a failed send stays, because it says more.
     #[cold]
     fn note_end(&mut self) {
         let ending = self.stream.as_ref().map(|stream| stream.socket().ending());
         self.resend.ending = self.resend.ending.or(ending);
     }
 
-    /// Sends what the exchange has to say only now: an answer to what came, a part of the request that had to wait.
+    /// Sends output that became ready only now: an answer to received bytes, or a delayed part of the request.
     fn say_more(&mut self) -> Result<(), Failure> {
         let has_more = self.flushed && self.exchange.request().len() > self.sent;
         if has_more { self.send_more().map(drop) } else { Ok(()) }
     }
 
-    /// Handles replies one by one, or a part of one.
+    /// Handles the received replies one by one; the last may be incomplete.
     fn judge_pieces(&mut self, mut bytes: &[u8], now: u64, recorder: &mut Recorder) -> Result<Step, Failure> {
         loop {
             if self.between
@@ -529,7 +530,7 @@ impl Connection {
         }
     }
 
-    /// Nothing may follow the last awaited reply.
+    /// Fails if bytes follow the last awaited reply.
     fn nothing_follows(&self, replies: u32, rest: &[u8]) -> Result<(), Failure> {
         if replies < self.awaited || rest.is_empty() {
             return Ok(());
@@ -553,7 +554,7 @@ impl Connection {
         self.after_one(done, now, true)
     }
 
-    /// Handles one reply; `ended` if the peer has closed.
+    /// Decides what follows a reply; `ended` if the peer has closed.
     fn after_one(&self, done: &Done, now: u64, ended: bool) -> Result<Step, Failure> {
         if self.awaited == 0 {
             let keep = done.keep && self.flushed;

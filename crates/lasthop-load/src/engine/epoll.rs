@@ -1,4 +1,5 @@
-//! Many connections on one thread: one send and one receive per request, and one wait for all replies that are there.
+//! Many connections on one thread: one send and one receive per request, and one wait for all replies that have
+//! arrived.
 
 use std::{collections::VecDeque, io, mem, os::fd::AsRawFd as _, sync::Arc};
 
@@ -26,14 +27,14 @@ use crate::{
 /// Interval between checks of deadlines; a tenth of the shortest timeout if that is less.
 const TICK_NS: u64 = 20_000_000;
 
-/// How long the loop may go without a look at the deadlines: a peer that sends without end would hold it up.
+/// How long the loop may go without checking deadlines: a peer that never stops sending would hold the loop up.
 const HELD_UP_NS: u64 = 2 * TICK_NS;
 
-/// How many connections are opened at a time before a load, well below any listener's backlog: what overflows it has to
-/// wait for a retransmission, which takes 1 s, then 2 s, then 4 s.
+/// Connections opened at a time before a load. Well below any listener's backlog: a connect that overflows the backlog
+/// waits for a retransmission, which takes 1 s, then 2 s, then 4 s.
 const OPENING_AT_ONCE: usize = 64;
 
-/// The part of a slot's token that is its index.
+/// The bits of a slot's token that hold its index.
 const PLACE: u64 = u32::MAX as u64;
 
 /// The state of a connection.
@@ -43,7 +44,7 @@ enum Phase {
     /// Closed; it is reopened after a pause.
     Pausing,
     Connecting,
-    /// The server's words in plain before TLS are awaited.
+    /// Waiting for the server's plaintext before TLS.
     Asking,
     Handshaking,
     /// Authentication is under way.
@@ -58,11 +59,11 @@ enum Phase {
 /// How far opening a connection has come.
 #[derive(Default)]
 struct Opening {
-    /// Until a stream has it.
+    /// The socket, until a stream takes it over.
     socket: Option<Socket>,
-    /// What the server said in plain before TLS.
+    /// Plaintext that the server sent before TLS.
     heard: Vec<u8>,
-    /// When the connect began; with a connection for each request its service time counts from here.
+    /// When the connect began. With a connection per request, service time counts from here.
     since: u64,
     connect_ns: u64,
     tls_ns: Option<u64>,
@@ -71,8 +72,8 @@ struct Opening {
 }
 
 struct Slot {
-    /// Identifies its events: its index, and in the upper bits how many sockets it has had, so that a late event of a
-    /// closed socket is not taken for one of the next socket.
+    /// Identifies the events of this slot: its index, and in the upper bits the number of its sockets so far. So a late
+    /// event of a closed socket is not attributed to the next socket.
     token: u64,
     connection: Connection,
     phase: Phase,
@@ -93,10 +94,10 @@ pub struct Epoll {
     thread: ThreadState,
 }
 
-/// Used by all connections of the thread.
+/// State shared by all connections of the thread.
 struct ThreadState {
     connector: Connector,
-    /// Open loop only: free connections, the one that has been free for longest first.
+    /// Open loop only: free connections, longest free first.
     free: Option<VecDeque<usize>>,
     poller: Poller,
     buffer: Vec<u8>,
@@ -106,7 +107,7 @@ struct ThreadState {
     /// Closed loop with keep-alive: the next request follows the reply at once.
     follows_up: bool,
     tls: bool,
-    /// A receive takes one message, however large the buffer is.
+    /// Whether a receive takes only one message, however large the buffer is.
     keeps_boundaries: bool,
     greets: bool,
     timeouts: Timeouts,
@@ -115,7 +116,7 @@ struct ThreadState {
     /// Connections with unfinished work. The loop ends when there are none.
     active: usize,
     pauses: Pauses,
-    /// Outside a trial: connections are opened and left idle.
+    /// Whether connections are only opened and left idle, outside a trial.
     only_open: bool,
 }
 
@@ -127,7 +128,7 @@ impl ThreadState {
     }
 }
 
-/// How much of a wait is busy-polling and how much is sleep; `None` means without end.
+/// Divides a wait into busy-polling and sleep; `None` means without limit.
 fn split(nanoseconds: Option<u64>, spin_ns: u64) -> (u64, Option<u64>) {
     let awake = nanoseconds.map_or(spin_ns, |all| all.min(spin_ns));
     (awake, nanoseconds.map(|all| all - awake))
@@ -179,7 +180,7 @@ impl Epoll {
         })
     }
 
-    /// Opens all connections, unless every request has its own. Waits for a full backlog.
+    /// Opens all connections, unless every request has its own. Retries while a backlog is full.
     pub fn open(&mut self) -> Result<(), Failure> {
         if self.thread.per_request {
             return Ok(());
@@ -201,7 +202,7 @@ impl Epoll {
         ))
     }
 
-    /// One trial, of at most so many batches of requests.
+    /// Runs a trial of at most `batches` batches of requests.
     pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage], batches: Option<u64>) -> WorkerRecord {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
@@ -242,7 +243,7 @@ impl Epoll {
         while now < ends {
             if !warm && now >= begin + phases.warm_up_ns {
                 warm = true;
-                // Drop what the warm-up did not send, so that an overload starts afresh with the measurement.
+                // Drop requests that the warm-up did not send, so that the measurement starts without a backlog.
                 pacer.release_before(phases.warm_up_ns);
             }
             self.release_due(pacer, begin, now, ends);
@@ -267,10 +268,10 @@ impl Epoll {
                 break;
             }
             now = clock::now();
-            // An early end moves it.
+            // An early end moves the deadline.
             ends = self.thread.recorder.expires_at();
         }
-        // What is due after the last of a number of requests is not missed.
+        // In a trial of a number of requests, those due after the last one are not missed.
         let due = if self.thread.recorder.is_spent() {
             0
         } else {
@@ -343,7 +344,7 @@ impl Epoll {
         }
     }
 
-    /// Runs a closed loop. At most `at_once` connections are at work when another one starts.
+    /// Runs a closed loop. A connection starts when fewer than `at_once` connections are active.
     fn run(&mut self, phases: TrialPhases, at_once: usize, batches: Option<u64>) -> WorkerRecord {
         let begin = clock::now();
         self.thread.recorder.start(begin, phases);
@@ -458,21 +459,21 @@ impl Epoll {
                 return slot.retire(thread);
             }
             let is_last = thread.recorder.is_over() || thread.recorder.is_spent();
-            // A unit is completed even now, because the server counts the requests of a connection. Wrong answers never
-            // shut the window: only the clock can end a trial of them.
+            // A unit is completed even now, because the server counts the requests of a connection. Wrong replies never
+            // shut the window; only the clock ends a trial that has no others.
             if (is_last && !goes_on) || (!reply.right && thread.recorder.is_expired(reply.at)) {
                 return slot.retire(thread);
             }
             if !goes_on {
                 thread.recorder.begins();
             }
-            // The time that closing took is not the next request's.
+            // The time of the next request excludes closing the connection.
             let now = if usable { reply.at } else { clock::now() };
             step = slot.launch(now, thread);
         }
     }
 
-    /// Fails what takes too long.
+    /// Fails the connections that exceed their timeout.
     fn tick(&mut self) {
         let now = clock::now();
         self.thread.looked = now;
@@ -492,13 +493,13 @@ impl Epoll {
         }
     }
 
-    /// A reply that did not come before an early end counts neither as an error nor as an answer.
+    /// A reply still outstanding at an early end counts neither as an error nor as a reply.
     #[cold]
     fn give_up(&mut self) {
         let now = clock::now();
         let Self { slots, thread, .. } = self;
         for (index, slot) in slots.iter_mut().enumerate() {
-            // Those that pause are in the heap, from which `end_pauses` retires them.
+            // Pausing connections are in the heap, from which `end_pauses` retires them.
             if !matches!(slot.phase, Phase::Closed | Phase::Idle | Phase::Pausing) {
                 let lost = slot.connection.lost();
                 thread.recorder.give_up(lost, slot.began(), now);
@@ -512,7 +513,7 @@ impl Epoll {
         }
     }
 
-    /// Restarts connections whose pause is over. When the time is over, all give up.
+    /// Restarts connections whose pause is over. After the end of the trial, retires all that pause.
     #[cold]
     fn end_pauses(&mut self) {
         let now = clock::now();
@@ -536,12 +537,12 @@ impl Slot {
         }
         let connector = &thread.connector;
         let (socket, connected) = connector.start(&thread.calls)?;
-        // A connect under way reports its end as writability; for the rest see `ask_writable`.
+        // A pending connect reports its end as writability; for other cases see `ask_writable`.
         self.writable_asked = !connected || !connector.is_unix();
-        // One socket more, in the upper half.
+        // Count one more socket, in the upper half of the token.
         self.token += PLACE + 1;
         // Only after `connect`, because an unconnected TCP socket reports a hang-up. Nothing is missed: adding a
-        // descriptor reports what is already so.
+        // descriptor reports its current state.
         let added = thread.poller.add(socket.as_raw_fd(), self.token, self.writable_asked);
         added.map_err(|error| Failure::connect(&error))?;
         self.opening = Opening {
@@ -569,7 +570,7 @@ impl Slot {
         }
         thread.connector.ask_for_tls(socket)?;
         self.phase = Phase::Asking;
-        // What came together with the end of the connect is not reported again.
+        // Bytes that arrived with the end of the connect are not reported again.
         if thread.connector.listens_first() {
             self.hear(thread)
         } else {
@@ -577,7 +578,7 @@ impl Slot {
         }
     }
 
-    /// What the server says in plain before TLS.
+    /// Reads the server's plaintext before TLS.
     fn hear(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let Opening {
             socket: Some(socket),
@@ -594,7 +595,7 @@ impl Slot {
         }
     }
 
-    /// The socket is connected, and the server has agreed to TLS if it had to be asked.
+    /// Continues on a connected socket, after the server has agreed to TLS if asked.
     fn established(&mut self, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let Some(socket) = self.opening.socket.take() else {
             return Ok(None);
@@ -626,7 +627,7 @@ impl Slot {
         self.greet(true, thread)
     }
 
-    /// Authenticates where the protocol does, `first` once. Then the connection is ready.
+    /// Authenticates if the protocol does, then makes the connection ready. `first` is true for the first call only.
     fn greet(&mut self, first: bool, thread: &mut ThreadState) -> Result<Option<Reply>, Failure> {
         let mut auth_ns = None;
         if thread.greets {
@@ -647,8 +648,8 @@ impl Slot {
             ..
         } = self.opening;
         thread.recorder.opened(connect_ns, tls_ns, auth_ns);
-        // Its request is sent even if the trial ends meanwhile, because the server may already have counted the
-        // connection.
+        // A request on a connection of its own is sent even if the trial has ended, because the server may already have
+        // counted the connection.
         let is_needed = thread.per_request || self.connection.owes() || !thread.recorder.is_over();
         if thread.only_open || !is_needed {
             self.retire(thread);
@@ -674,8 +675,8 @@ impl Slot {
         Ok(None)
     }
 
-    /// Always asks a TCP socket for writability, because it reports that only after having been full. A Unix socket
-    /// would report every byte that its peer reads, so it is asked only when needed.
+    /// Watches a TCP socket for writability all the time, because TCP reports it only after the buffer was full. A Unix
+    /// socket would report every byte that its peer reads, so it is watched only when needed.
     fn ask_writable(&mut self, wanted: bool, thread: &ThreadState) -> Result<(), Failure> {
         let stream = self.connection.stream.as_ref();
         let Some(stream) = stream.filter(|_| self.writable_asked != wanted) else {
@@ -686,7 +687,8 @@ impl Slot {
         changed.map_err(|error| Failure::io("wait", &error))
     }
 
-    /// Whether the loop is held up at `now`. Then others come first, and what is left in the socket is reported again.
+    /// Whether the loop is held up at `now`. If so, other connections come first, and epoll reports the rest of this
+    /// socket's bytes again.
     fn go_on_later(&self, now: u64, thread: &ThreadState) -> Result<bool, Failure> {
         let is_late = |stream: &&Stream| now >= thread.looked + HELD_UP_NS && stream.is_drained();
         let Some(stream) = self.connection.stream.as_ref().filter(is_late) else {
@@ -756,8 +758,8 @@ impl Slot {
             Err(received) => Some(received),
         };
         let short_means_empty = self.connection.stream.as_ref().is_some_and(Stream::short_means_empty);
-        // Edge-triggered: what is left unread is never reported again, so receives go on until one finds nothing,
-        // unless a short one has proven that nothing is left.
+        // Edge-triggered: unread bytes are never reported again, so receives go on until one finds nothing or a short
+        // one proves that nothing is left.
         let all_seen = !event.closed && !thread.keeps_boundaries && short_means_empty;
         loop {
             let step = match received.take() {
@@ -768,7 +770,7 @@ impl Slot {
                 Step::Finished(reply) if event.closed => return Ok(Some(Reply { keep: false, ..reply })),
                 Step::Finished(reply) => return self.follow_up(reply, thread),
                 Step::Blocked => return Ok(None),
-                // The reply asked for words that the socket does not take at once.
+                // The reply requires an answer that the socket does not take at once.
                 Step::More { .. } if sent && !self.connection.is_flushed() => {
                     sent = false;
                     self.phase = Phase::Busy { sent };
@@ -845,7 +847,7 @@ impl Slot {
             free.push_back(index);
             return self.retire(thread);
         }
-        // While connections are only opened, a full backlog is worth waiting for and nothing else is.
+        // When connections are only opened, a retry helps only against a full backlog.
         let hopeless = thread.only_open && failure.class != ErrorClass::BacklogFull;
         if hopeless || thread.recorder.is_expired(now) {
             return self.retire(thread);
@@ -860,7 +862,7 @@ impl Slot {
         self.phase = Phase::Closed;
     }
 
-    /// The connection has nothing more to do in this trial.
+    /// Ends the connection's work in this trial.
     fn retire(&mut self, thread: &mut ThreadState) {
         self.phase = if self.connection.is_open() {
             Phase::Idle

@@ -2,7 +2,7 @@
 
 use lasthop_protocol::{failure::Failure, result::ErrorClass, wire::Stage};
 
-/// A case cannot be driven, or no further.
+/// The error of a case that cannot be driven, or not to its end.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct CaseError {
@@ -23,7 +23,7 @@ impl CaseError {
         }
     }
 
-    /// A connection or a reply failed.
+    /// The error of a failed connection or reply.
     pub fn failed(stage: Stage, failure: &Failure) -> Self {
         Self {
             stage,

@@ -36,19 +36,19 @@ use crate::{
     transport::{Connector, Watch},
 };
 
-/// A prepared endpoint: its replies are verified, its connections open, its threads waiting. They live across trials,
-/// until the case is dropped.
+/// A prepared endpoint, with verified replies, open connections and waiting threads. They last across trials, until the
+/// case is dropped.
 pub struct Case {
     workers: Vec<Worker>,
     supervisor: Supervisor,
     engine: Engine,
     model: Model,
-    /// Requests that begin together, or follow each other on a connection that is then closed.
+    /// Requests of a batch: sent together, or one after another on a connection that is then closed.
     batch: u64,
     proof: Proof,
-    /// Connections of a closed loop that keeps them, with a request at a time on each; 0 of others.
+    /// Connections of a closed loop with keep-alive and one request at a time on each; otherwise 0.
     keeps: u32,
-    /// Only of a protocol without replies.
+    /// Only for a protocol without replies.
     receipts: Option<Receipts>,
     /// Only with a connection per request over TCP.
     ports: Option<Ports>,
@@ -59,17 +59,17 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// By stage: the specification, the connect, or the replies.
+    /// The specification is invalid, a connect failed, or a reply is wrong; the stage tells which.
     pub fn prepare(spec: &Spec) -> Result<Self, CaseError> {
         Self::watched_prepare(spec, || true)
     }
 
-    /// Like [`Case::prepare`]. If `go_on` returns false, this ends with an error that has no meaning.
+    /// Like [`Case::prepare`]. If `go_on` returns false, preparing ends with a meaningless error.
     pub fn watched_prepare(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         Self::patient_prepare(spec, 1, go_on)
     }
 
-    /// Like [`Case::watched_prepare`]. Of so many wrong replies in a row, only the last is an error.
+    /// Like [`Case::watched_prepare`], with up to `tries` attempts to get each correct reply.
     pub fn patient_prepare(spec: &Spec, tries: u32, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
@@ -126,7 +126,7 @@ impl Case {
         &self.proof
     }
 
-    /// Shows how a trial goes while it goes on.
+    /// A view of the progress of a running trial.
     pub fn onlooker(&self) -> Onlooker {
         Onlooker(self.workers.iter().map(Worker::watch).collect())
     }
@@ -148,13 +148,12 @@ impl Case {
         }
     }
 
-    /// Whether the server served only some of the connections in this trial.
+    /// `Some` if the server served only some of the connections in this trial.
     pub fn few_at_once(&self, phases: TrialPhases, result: &TrialResult) -> Option<AtOnce> {
         AtOnce::of_trial(self.keeps, phases, result)
     }
 
-    /// Runs a trial in stages, on a case with an open loop. Errors are results, and so is a trial without a right
-    /// answer.
+    /// Runs a trial in stages on a case with an open loop. Failed requests are part of the result, even if all fail.
     pub fn staged(&mut self, stages: &[LoadStage]) -> Result<TrialResult, CaseError> {
         if self.model == Model::Closed {
             return Err(CaseError::new(Stage::Spec, "a closed loop has no stages"));
@@ -165,8 +164,8 @@ impl Case {
         self.ask(phases, stages, None, || true)
     }
 
-    /// Runs one trial and calls `go_on` every 50 ms. If it returns false, the trial ends early with what was counted so
-    /// far, without waiting for late replies. Without any correct reply, `requests` is 0 and the errors say why.
+    /// Runs one trial and calls `go_on` every 50 ms. If `go_on` returns false, the trial ends early with the counts so
+    /// far and does not wait for late replies. Without any correct reply, `requests` is 0 and the errors say why.
     pub fn watched_trial(
         &mut self,
         phases: TrialPhases,
@@ -175,9 +174,9 @@ impl Case {
         self.counted_trial(phases, None, go_on)
     }
 
-    /// Like [`Case::watched_trial`]. With a number of requests the trial ends when they have been sent and answered, if
-    /// not before, and all of them count: there is no warm-up. Pipelines, and connections with several requests, send
-    /// the last ones of theirs, too.
+    /// Like [`Case::watched_trial`]. A number of requests ends the trial once they have been sent and answered, unless
+    /// the time ends before. All of them count: there is no warm-up. The number is rounded up to whole batches of
+    /// pipelines and of connections with several requests.
     pub fn counted_trial(
         &mut self,
         phases: TrialPhases,
@@ -218,7 +217,7 @@ impl Case {
             port_use.iter_mut().for_each(Ports::during);
             go_on()
         };
-        // While one record is awaited, the supervisor keeps the deadlines of all workers.
+        // While it waits for one record, the supervisor enforces the deadlines of all workers.
         let records = self
             .workers
             .iter()
@@ -250,7 +249,7 @@ fn ports_of(spec: &Spec) -> Option<Ports> {
     }
 }
 
-/// The text of a trial without a correct reply.
+/// The error message of a trial without a correct reply.
 fn nothing_right(phases: TrialPhases, errors: &BTreeMap<ErrorClass, ErrorCount>) -> String {
     let milliseconds = phases.measure_ns as f64 / 1e6;
     let counts: Vec<String> = errors
@@ -288,7 +287,7 @@ fn probe_twice(spec: &Spec, tries: u32, connector: &Connector, watch: Arc<Watch>
 
 fn chosen_engine(spec: &Spec) -> Engine {
     match spec.engine {
-        // A blocking receive cannot busy-poll; with one connection to a thread it saves the wait that epoll needs.
+        // A blocking receive cannot busy-poll. With one connection per thread, it saves epoll's wait.
         Engine::Auto if spec.spins() => Engine::Epoll,
         Engine::Auto if spec.connections == spec.threads && spec.model == Model::Closed => Engine::Blocking,
         Engine::Auto => Engine::Epoll,

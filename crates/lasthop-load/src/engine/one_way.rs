@@ -1,5 +1,5 @@
-//! Trials of a protocol without replies. What counts is what the server says that it received, read before and after
-//! the load, and the time between the two readings.
+//! Trials of a protocol without replies. The result is the server's count of received requests, read before and after
+//! the load, over the time between the two readings.
 
 use lasthop_protocol::{
     failure::Failure,
@@ -13,7 +13,7 @@ use crate::receipt::{CounterReading, Receipts};
 /// Requests that verify a case.
 const PROBES: u64 = 2;
 
-/// Sends two requests by `probe`, which the server must count, and no others.
+/// Sends two requests with `probe`. The server must count these and no others.
 pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseError>) -> Result<Proof, CaseError> {
     let failed = |failure| CaseError::failed(Stage::Verify, &failure);
     let before = receipts.read(|| true).map_err(failed)?;
@@ -27,8 +27,8 @@ pub fn verified(receipts: &Receipts, probe: impl FnOnce() -> Result<Proof, CaseE
     Err(failed(Failure::content(text)))
 }
 
-/// One trial: `load` sends for as long as it is told to. What is queued when a load ends is taken by the server during
-/// the reading that follows, after the warm-up as after the measurement.
+/// Runs a trial in which `load` sends for the given time. During the reading after each load, warm-up or measurement,
+/// the server takes the requests still queued.
 pub fn trial<G: FnMut() -> bool>(
     receipts: &Receipts,
     phases: TrialPhases,
@@ -49,7 +49,7 @@ pub fn trial<G: FnMut() -> bool>(
     let shut = receipts.read(&mut go_on).map_err(failed)?;
     let sent_total = warm.requests_total + measured.requests_total;
     let whole = receipts.settle(before, sent_total, &mut go_on).map_err(failed)?;
-    // With what was dropped, because a full buffer drops what others send as well.
+    // Dropped requests count, because a full buffer also drops those of other senders.
     if whole.accounted() > sent_total {
         let text = format!(
             "the server counts {} requests and the kernel dropped {} where {sent_total} were sent: somebody else sends to \
@@ -81,7 +81,7 @@ fn counted(measured: TrialResult, sent_total: u64, [opened, shut, whole]: [Count
         elapsed_ns: (shut.at - opened.at).max(1),
         requests: shut.since(opened).received,
         requests_total: whole.received,
-        // It would be the first half of what was sent, not of what was received.
+        // This half would be of the requests sent, not received.
         first_half: None,
         one_way: Some(Box::new(one_way)),
         phases: Phases {

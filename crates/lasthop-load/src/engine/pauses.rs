@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// The cost per turn of the loop depends on how many pauses end, not on how many connections pause.
+/// A heap: the cost per turn of the loop depends on how many pauses end, not on how many connections pause.
 #[derive(Debug)]
 pub struct Pauses(BinaryHeap<Reverse<(u64, usize)>>);
 
@@ -21,7 +21,7 @@ impl Pauses {
         self.0.clear();
     }
 
-    /// Pauses a connection until then.
+    /// Pauses a connection until `until`.
     pub fn begin(&mut self, connection: usize, until: u64) {
         self.0.push(Reverse((until, connection)));
     }
@@ -71,7 +71,7 @@ mod tests {
         );
     }
 
-    /// Against a walk over all connections: the same ones are taken up at the same times.
+    /// A walk over all connections must find the same ones at the same times.
     #[test]
     fn as_many_as_a_walk_over_all_would_find() {
         let mut until = [None; 50];

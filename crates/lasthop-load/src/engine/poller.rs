@@ -71,7 +71,7 @@ impl Poller {
         unsafe { libc::read(self.timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// Reports the changes of a socket, each once (edge-triggered); that it is `writable`, if asked to.
+    /// Registers a socket. Each change is reported once (edge-triggered), writability only if `writable`.
     pub fn add(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, token, flags(writable))
     }
@@ -87,7 +87,7 @@ impl Poller {
         checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
     }
 
-    /// Waits for events: for ever, or for `nanoseconds`. Returns how many there are.
+    /// Waits for events, for `nanoseconds` or without limit. Returns their number.
     #[inline]
     pub fn wait(&mut self, nanoseconds: Option<u64>) -> io::Result<usize> {
         self.calls.add(1);
@@ -127,7 +127,7 @@ impl Poller {
             )
         };
         match checked(count as libc::c_int) {
-            // `EPERM` is what seccomp filters, such as Docker's, say of calls that they do not know.
+            // Seccomp filters, such as Docker's, answer unknown calls with `EPERM`.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 self.fine = false;
                 self.wait_milliseconds(coarse(nanoseconds))

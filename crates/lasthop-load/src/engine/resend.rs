@@ -1,5 +1,5 @@
-//! Which requests are sent again: a server may end a connection at any time, and what it has not taken by then is no
-//! error.
+//! Which requests are sent again. A server may end a connection at any time; requests that it has not taken by then are
+//! no errors.
 
 use lasthop_protocol::{
     Repeats,
@@ -8,18 +8,18 @@ use lasthop_protocol::{
 
 use crate::transport::Ending;
 
-/// Connections in a row that a server may end without a reply before it counts as an error.
+/// Consecutive connections that a server may end without a reply before that counts as an error.
 const MOST_BARREN: u32 = 3;
 
 pub struct Resend {
     repeats: Repeats,
     over_tcp: bool,
-    /// Requests that are timed together must share a connection, a request without a reply is over when it is sent, and
-    /// channels do not tell how they end.
+    /// Whether nothing is sent again: requests timed together must share a connection, a request without a reply is
+    /// over when it is sent, and channels do not tell how they end.
     never: bool,
     /// How the stream ended, once it has.
     pub ending: Option<Ending>,
-    /// A send failed; what the server said before may still be there.
+    /// Whether a send failed and the server's last bytes are still unread.
     pub is_unheard: bool,
     /// Requests to send again as soon as another connection is open.
     pub owed: u32,
@@ -27,11 +27,11 @@ pub struct Resend {
     barren: u32,
 }
 
-/// What is known where a connection has ended.
+/// The state of a connection at its end.
 pub struct End {
     /// Requests without a reply.
     pub awaited: u32,
-    /// Those of them that the server said it does not take.
+    /// Awaited requests that the server declined.
     pub declined: u32,
     /// Requests of the batch that have a reply.
     pub answered: u32,
@@ -56,7 +56,7 @@ impl Resend {
         }
     }
 
-    /// How many of the requests are to be sent again.
+    /// The number of requests to send again.
     pub fn untaken(&mut self, end: &End) -> u32 {
         let ending = self.ending.take();
         self.barren = if end.replies > 0 { 0 } else { self.barren + 1 };
@@ -77,7 +77,7 @@ impl Resend {
         let is_harmless = self.repeats >= Repeats::Harmless;
         let is_wordless = self.repeats == Repeats::Wordless;
         match ending {
-            // Of several requests it may have taken the first.
+            // The server may have taken the first of several requests.
             Ending::Unread => is_harmless || (end.awaited == 1 && end.answered == 0),
             Ending::HalfClosed => is_harmless,
             // Between two replies, or over TCP, which does not tell whether the request had been read.

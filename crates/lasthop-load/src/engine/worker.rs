@@ -28,9 +28,9 @@ use crate::{
 #[derive(Clone)]
 pub struct Asked {
     pub phases: TrialPhases,
-    /// They pace an open loop instead of its rate; none in an ordinary trial.
+    /// Stages that pace an open loop instead of its rate; none in an ordinary trial.
     pub stages: Arc<[LoadStage]>,
-    /// The trial ends after so many batches of requests, if not before.
+    /// Batches of requests after which the trial ends, if not before.
     pub batches: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Worker {
         let connector = connector.clone();
         let watch = Arc::new(Watch::default());
         let watched = Arc::clone(&watch);
-        // The thread makes its own loop: `Calls` cannot be sent, and the cost meter is for the thread that makes it.
+        // The thread makes its own loop: `Calls` is not `Send`, and a cost meter measures the thread that makes it.
         let body = move || match Loop::new(&spec, connector, engine, connections, pacer, watched) {
             Ok(mut own) => {
                 sleep_precisely();
@@ -100,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// The record of the trial that was begun; `None` when the thread died.
+    /// The record of the trial under way; `None` if the thread died.
     pub fn record(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Option<WorkerRecord> {
         supervisor.receive(&self.records, go_on)
     }
@@ -125,7 +125,7 @@ fn serve(own: &mut Loop, trials: &Receiver<Asked>, records: &Sender<WorkerRecord
     }
 }
 
-/// Timers of this thread fire when they are due; the kernel's default allows 50 µs of delay.
+/// Makes timers of this thread fire when due; the kernel's default allows 50 µs of delay.
 fn sleep_precisely() {
     // SAFETY: sets an attribute of the calling thread, from an integer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };

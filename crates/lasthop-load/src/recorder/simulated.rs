@@ -1,5 +1,5 @@
-//! The rule of the window against servers whose truth is known: what is counted has no bias, where counting what ends
-//! in a trial has.
+//! The window's rule tested on servers whose true figures are known: its counts have no bias, unlike counts of requests
+//! that end in a trial.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -11,12 +11,12 @@ const TRIALS: u64 = 400;
 /// Service times in milliseconds are 1 or more, with a Pareto tail of this exponent, up to the longest.
 const EXPONENT: f64 = 1.3;
 const LONGEST: f64 = 300.0;
-/// What a trial was before its length followed from its replies.
+/// A trial of fixed length, shorter than the slowest replies.
 const SHORT: TrialPhases = TrialPhases {
     warm_up_ns: 10 * MS,
     measure_ns: 50 * MS,
 };
-/// Slow replies take 130 ms here: a trial has four times as long, its warm-up twice.
+/// Slow replies take 130 ms here: the trial lasts four times as long, its warm-up twice.
 const FITTING: TrialPhases = TrialPhases {
     warm_up_ns: 260 * MS,
     measure_ns: 520 * MS,
@@ -26,7 +26,7 @@ const FITTING: TrialPhases = TrialPhases {
 struct Random(u64);
 
 impl Random {
-    /// 0 or more, below 1.
+    /// A number of at least 0 and less than 1.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -39,13 +39,13 @@ impl Random {
     }
 }
 
-/// The mean of these service times.
+/// The mean service time.
 fn mean_ns() -> f64 {
     let below = EXPONENT - 1.0;
     (EXPONENT / below - LONGEST.powf(-below) / below) * MS as f64
 }
 
-/// What trials say: requests per second, and the mean latency in nanoseconds.
+/// Results of trials: requests per second, and the mean latency in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     rate: f64,
@@ -70,8 +70,8 @@ impl Sums {
     }
 }
 
-/// Connections in a closed loop with a server whose workers take requests in their order. Each trial begins idle, as
-/// after the turn of another case. By the recorder's rule, and by what begins and ends in the window.
+/// Simulates a closed loop over connections to a server whose workers take requests in order. Each trial begins idle,
+/// as after another case's turn. Returns results by the recorder's rule, and from requests that end in the window.
 fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
     let mut random = Random(workers as u64);
     let mut ours = Sums::default();
@@ -106,7 +106,7 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
         }
         cut_off.elapsed += phases.measure_ns as f64;
         let record = recorder.finish(last);
-        // What ended in the window and what began in it differ by what was under way at its ends, and by nothing else.
+        // Requests that ended in the window and those that began in it differ only by those under way at its ends.
         let Counts {
             requests,
             untimed,
@@ -126,7 +126,7 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
     [ours.said(), cut_off.said()]
 }
 
-/// By how much each is off, as a share.
+/// Relative errors of the results.
 fn error(said: Said, workers: usize) -> Said {
     let workers = workers as f64;
     let truth = Said {

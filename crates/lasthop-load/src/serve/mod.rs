@@ -1,5 +1,5 @@
-//! Lasthop's own server: plain blocking code, the cheapest that is honest. It also counts metrics, and then tells by
-//! HTTP how many. The generator is measured against it.
+//! Lasthop's own server: plain blocking code, the cheapest that is honest. It also counts metrics and serves the count
+//! over HTTP. The generator is measured against it.
 
 mod packets;
 
@@ -31,21 +31,21 @@ use crate::{
     transport::{self, Handshake, Socket, Stream, TlsStream, server_config},
 };
 
-/// The text that the pattern `hello` sends.
+/// The text of the pattern `hello`.
 pub const HELLO: &[u8] = hello::TEXT.as_bytes();
 
 const SHORTAGE_PAUSE_NS: u64 = 10_000_000;
 
-/// What the server does with a connection.
+/// How the server serves a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Send [`HELLO`] and close; one connection after the other.
     Hello,
-    /// Send back every message, once it is whole.
+    /// Send back every message once it is complete.
     Echo,
-    /// Send as many bytes as are asked for.
+    /// Send as many bytes as requested.
     Stream,
-    /// Count the lines of what comes, in whole messages, and say nothing.
+    /// Count the lines in whole messages, without a reply.
     Statsd,
 }
 
@@ -56,7 +56,7 @@ pub struct ServeTls {
     pub key: PathBuf,
 }
 
-/// Everything that the server needs to know.
+/// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeSpec {
     pub pattern: Pattern,
@@ -68,7 +68,7 @@ pub struct ServeSpec {
     pub backlog: u32,
     /// Nanoseconds for which a counting server sleeps after each message.
     pub pause_ns: u64,
-    /// Where a counting server tells by HTTP how much it has received.
+    /// Address at which a counting server serves its count over HTTP.
     pub counter: Option<SocketAddr>,
 }
 
@@ -103,7 +103,7 @@ struct ConnectionServer {
     received: Arc<AtomicU64>,
     tls: Option<Arc<ServerConfig>>,
     nodelay: bool,
-    /// What is handed out to clients, and where.
+    /// The channel handed to clients, if the address has one.
     channel: Option<Transport>,
 }
 
@@ -142,12 +142,12 @@ impl Server {
         })
     }
 
-    /// Where it tells what it has received, with the port that the kernel chose where 0 was asked for.
+    /// The address of the counter's page, with the port that the kernel chose if port 0 was requested.
     pub fn counter(&self) -> Option<&Address> {
         self.counter.as_ref().map(Counter::address)
     }
 
-    /// The address that is listened on, with the port that the kernel chose where 0 was asked for.
+    /// The address that the server listens on, with the port that the kernel chose if port 0 was requested.
     pub fn address(&self) -> &Address {
         &self.listener.address
     }
@@ -167,14 +167,14 @@ impl Server {
                 Ok(Some(accepted)) => self.take(accepted),
                 // Clients stay in the queue while descriptors or memory are lacking: without a pause this would spin.
                 Ok(None) => clock::sleep(SHORTAGE_PAUSE_NS),
-                // What `accept` says once the listener was shut down.
+                // The error of `accept` after the listener was shut down.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
                 Err(error) => return Err(not_accepted(&error)),
             }
         }
     }
 
-    /// A client's failure is its own: it neither ends the server nor is it talked about.
+    /// Serves a client. Its failure neither ends the server nor is reported.
     fn take(&self, accepted: socket2::Socket) {
         if self.connections.pattern == Pattern::Hello {
             let _ = self.connections.hello(accepted);
@@ -188,8 +188,8 @@ impl Server {
                 Pattern::Echo | Pattern::Hello => connections.echo(accepted),
             };
         };
-        // When there is no thread to be had, the connection is closed, and the client counts it. Stacks are small,
-        // because ten thousand connections take ten thousand of them.
+        // Without a thread the connection is closed, and the client counts that. Stacks are small, because ten thousand
+        // connections take ten thousand of them.
         let _ = thread::Builder::new().stack_size(128 * 1024).spawn(serve);
     }
 }
@@ -219,7 +219,7 @@ impl ConnectionServer {
         Ok(Stream::Tls(Box::new(tls)))
     }
 
-    /// A stream on which the client is waited for.
+    /// Opens a stream whose receives wait for the client.
     fn open_for_long(&self, accepted: socket2::Socket) -> Result<Stream, Failure> {
         let stream = self.open(accepted)?;
         stream.guard().map_err(|error| Failure::io("guard a channel", &error))?;
@@ -235,7 +235,7 @@ impl ConnectionServer {
 
     fn echo(&self, accepted: socket2::Socket) -> Result<(), Failure> {
         let mut stream = self.open_for_long(accepted)?;
-        // What does not fit of a whole message is lost.
+        // The kernel drops the part of a message that does not fit.
         let mut buffer = vec![
             0;
             if self.keeps_boundaries {
@@ -276,7 +276,7 @@ impl ConnectionServer {
     }
 }
 
-/// Receives at least one byte; the peer's end is an error here.
+/// Receives at least one byte; fails if the peer has closed.
 fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
     match stream.receive(buffer) {
         Ok(0) => Err(Failure::reset("the peer closed")),
@@ -285,13 +285,13 @@ fn receive(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize, Failure> {
     }
 }
 
-/// The size of the message that `bytes` begin with, once it is there.
+/// The size of the message that `bytes` begin with; `None` if it is incomplete.
 fn message_size(bytes: &[u8]) -> Result<Option<usize>, Failure> {
     let Some(prefix) = bytes.first_chunk::<4>() else {
         return Ok(None);
     };
     let size = u32::from_le_bytes(*prefix);
-    // A size of 0 would be answered for ever without advancing.
+    // A size of 0 would be answered for ever without progress.
     if !(echo::HEADER as u32..=echo::SIZE_MAX).contains(&size) {
         return Err(Failure::protocol(format!("a message of {size} bytes")));
     }

@@ -1,4 +1,4 @@
-//! Sockets that carry whole messages: an echo of each, or a count of the metrics in them, which is told by HTTP.
+//! Sockets that carry whole messages: an echo of each, or a count of the metrics in them, served over HTTP.
 
 use std::{
     fmt::Display,
@@ -30,9 +30,9 @@ use crate::{
 pub const RECEIVED: &str = "received_metrics_total";
 /// More than the longest message that a socket takes by default.
 pub const BUFFER: usize = 256 * 1024;
-/// A client of the page that says nothing is not waited for any longer.
+/// Timeout for a silent client of the page.
 const QUESTION: Duration = Duration::from_secs(1);
-/// Clients of the page that may wait.
+/// Accept queue of the page.
 const BACKLOG: i32 = 128;
 
 pub fn validate(spec: &ServeSpec) -> Result<(), String> {
@@ -72,13 +72,13 @@ impl Server {
                 (_, Some(sender)) => {
                     let _ = rustix::net::sendto(&self.listener.socket, message, SendFlags::NOSIGNAL, &sender);
                 }
-                // A Unix socket without a name sent it, so there is nowhere to answer to.
+                // The sender is a Unix socket without a name: no answer can reach it.
                 (_, None) => {}
             }
         }
     }
 
-    /// Whether it was shut down, which a receive shows like an empty message.
+    /// Whether the socket was shut down, which a receive shows like an empty message.
     fn is_stopped(&self) -> bool {
         let asked = [(self.listener.socket.as_raw_fd(), libc::POLLRDHUP)];
         polled(asked, 0).is_ok_and(|[found]| found != 0)
@@ -101,7 +101,7 @@ impl ConnectionServer {
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
             .count();
-        // Relaxed: the page reads a number that grows, and nothing else depends on it.
+        // Relaxed: the page reads a growing number, and nothing else depends on it.
         self.received.fetch_add(metrics as u64, Ordering::Relaxed);
         if self.pause_ns > 0 {
             clock::sleep(self.pause_ns);

@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Type};
 
 use super::{Calls, Handshake, Socket, Stream, TlsStream, Watch, channel, client_config};
 
-/// Everything needed to open one more connection, prepared once. Shared by all threads.
+/// Everything needed to open a connection, prepared once and shared by all threads.
 #[derive(Clone)]
 pub struct Connector {
     address: SockAddr,
@@ -22,12 +22,12 @@ pub struct Connector {
     options: SocketOptions,
     timeouts: Timeouts,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    /// What is said in plain before TLS.
+    /// Plaintext messages before TLS.
     tls_request: Option<TlsRequest>,
     channel: Option<Transport>,
 }
 
-/// A connection, and how long its parts took.
+/// A connection, and the times to open it.
 pub struct Opened {
     pub stream: Stream,
     pub connect_ns: u64,
@@ -49,13 +49,13 @@ impl Connector {
         })
     }
 
-    /// Says `request` in plain before a TLS handshake.
+    /// Sends `request` in plaintext before a TLS handshake.
     pub fn asking_for_tls(mut self, request: Option<TlsRequest>) -> Self {
         self.tls_request = request.filter(|_| self.tls.is_some());
         self
     }
 
-    /// Names the protocol in a TLS handshake (ALPN), where there is a name.
+    /// Names the application protocol in TLS handshakes (ALPN), if it has a name.
     pub fn speaking(mut self, application: Option<&[u8]>) -> Self {
         if let (Some((config, _)), Some(name)) = (&mut self.tls, application) {
             Arc::make_mut(config).alpn_protocols = vec![name.to_vec()];
@@ -67,7 +67,7 @@ impl Connector {
         self.tls_request.is_some()
     }
 
-    /// Whether the server speaks in plain before it is asked for TLS.
+    /// Whether the server sends plaintext before it is asked for TLS.
     pub fn listens_first(&self) -> bool {
         self.tls_request.is_some_and(|request| request.server_first)
     }
@@ -80,8 +80,8 @@ impl Connector {
         }
     }
 
-    /// Takes what the server says in plain, and no byte of what follows; true when the handshake may begin, false when
-    /// there is nothing more to receive yet.
+    /// Receives the server's plaintext, and no byte beyond. True when the handshake may begin, false when there is
+    /// nothing more to receive yet.
     pub fn hear(&self, socket: &Socket, heard: &mut Vec<u8>) -> Result<bool, Failure> {
         let Some(asked) = self.tls_request else {
             return Ok(true);
@@ -121,12 +121,12 @@ impl Connector {
         &self.timeouts
     }
 
-    /// Connects, and shakes hands where TLS is asked for, on a blocking socket whose deadlines `watch` keeps: that of
-    /// the first request begins here.
+    /// Connects, with a TLS handshake if configured, on a blocking socket. `watch` enforces its deadlines; that of the
+    /// first request begins here.
     ///
     /// # Errors
     ///
-    /// By class: refused, backlog full, no port, timeout, TLS.
+    /// Classes: refused, backlog full, no port, timeout, TLS.
     pub fn open(&self, calls: &Calls, watch: &Arc<Watch>) -> Result<Opened, Failure> {
         let begin = clock::now();
         watch.expect_by(begin.saturating_add(self.timeouts.connect_ns));
@@ -163,7 +163,7 @@ impl Connector {
         Ok(self.opened(stream, connected - begin, tls_ns, watch))
     }
 
-    /// The deadline of the first request begins.
+    /// Starts the deadline of the first request.
     fn opened(&self, stream: Stream, connect_ns: u64, tls_ns: Option<u64>, watch: &Watch) -> Opened {
         watch.expect_by(clock::now().saturating_add(self.timeouts.request_ns));
         Opened {
@@ -173,8 +173,8 @@ impl Connector {
         }
     }
 
-    /// A connected socket whose receives wait. A Unix socket with a full backlog is refused at once, as it is for
-    /// [`Connector::start`]: waiting in the kernel would hide in one engine what the other counts.
+    /// A connected socket whose receives wait. A full backlog of a Unix socket fails at once, as in
+    /// [`Connector::start`]: waiting in the kernel would hide from one engine what the other counts.
     fn connect(&self, calls: &Calls, watch: &Arc<Watch>) -> io::Result<Socket> {
         calls.add(1);
         let kind = if self.is_unix() {
@@ -195,7 +195,7 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// By class; a Unix socket with a full backlog fails at once.
+    /// The connect fails, at once for a Unix socket with a full backlog.
     pub fn start(&self, calls: &Calls) -> Result<(Socket, bool), Failure> {
         let socket = self
             .socket(self.kind.nonblocking(), calls)
@@ -209,8 +209,8 @@ impl Connector {
         Ok((Socket::new(OwnedFd::from(socket), calls.clone()), connected))
     }
 
-    /// The stream over a connected socket, on which the server said what was `heard`; with TLS its handshake is still
-    /// to be made.
+    /// A stream over a connected socket, on which the server sent the plaintext `heard`. Its TLS handshake, if any, is
+    /// still to come.
     pub fn wrap(&self, socket: Socket, heard: Vec<u8>) -> Result<Stream, Failure> {
         let Some((config, name)) = &self.tls else {
             return Ok(Stream::Plain(socket));
@@ -227,11 +227,11 @@ impl Connector {
             socket.set_tcp_nodelay(true)?;
         }
         if self.is_unix() && self.kind == Type::DGRAM {
-            // Gives it a name (unix(7), "autobind"), or a server could not answer.
+            // Binds a name (unix(7), "autobind"), without which a server could not answer.
             calls.add(1);
             socket.bind(&SockAddr::unix("")?)?;
         }
-        // Before `connect`: TCP negotiates its window scale there, and later sizes have no effect on it (tcp(7)).
+        // Before `connect`: TCP negotiates its window scale there, and later sizes do not change that (tcp(7)).
         if let Some(size) = self.options.send_buffer {
             calls.add(1);
             socket.set_send_buffer_size(size as usize)?;
@@ -244,7 +244,7 @@ impl Connector {
     }
 }
 
-/// The words are so short that a new socket takes them at once.
+/// Sends a message so short that a new socket takes it at once.
 fn say(socket: &Socket, words: &[u8]) -> Result<(), Failure> {
     socket
         .send(words)
@@ -252,12 +252,12 @@ fn say(socket: &Socket, words: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::io("request for TLS", &error))
 }
 
-/// A signal interrupts a connect over TCP, which then goes on by itself.
+/// Connects even if a signal interrupts: a TCP connect then goes on by itself.
 fn connect_through_signals(socket: &socket2::Socket, address: &SockAddr) -> io::Result<()> {
     loop {
         match socket.connect(address) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // It was completed between the interruption and this second call.
+            // The connect was completed between the interruption and this second call.
             Err(error) if error.raw_os_error() == Some(libc::EISCONN) => return Ok(()),
             other => return other,
         }

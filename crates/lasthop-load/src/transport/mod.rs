@@ -1,5 +1,5 @@
-//! The seam between the engines and the sockets: connect, send, receive, close. After `connect` every transport is
-//! driven by the same code.
+//! The interface between engines and sockets: connect, send, receive, close. After `connect`, the same code drives
+//! every transport.
 
 mod channel;
 mod connector;
@@ -26,12 +26,12 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Hands over as many of `bytes` as the socket takes without waiting. Less than all of them means that the
-    /// socket is full; encrypted bytes may then still wait for [`Stream::flush`].
+    /// Passes as many of `bytes` as the socket takes without waiting. A shorter count means that the socket is full;
+    /// encrypted bytes may then still wait for [`Stream::flush`].
     ///
     /// # Errors
     ///
-    /// The system's own; never `WouldBlock`.
+    /// The error of a system call; never `WouldBlock`.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = match self {
@@ -45,11 +45,11 @@ impl Stream {
         }
     }
 
-    /// Whether everything that [`Stream::send`] took has gone to the socket.
+    /// Whether the socket has taken all bytes given to [`Stream::send`].
     ///
     /// # Errors
     ///
-    /// The system's own; never `WouldBlock`.
+    /// The error of a system call; never `WouldBlock`.
     #[inline]
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
@@ -62,8 +62,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The system's own. `WouldBlock` on a non-blocking socket that has nothing, and on a blocking one whose timeout
-    /// ran out; `InvalidData` when TLS is violated.
+    /// The error of a system call. `WouldBlock` on a non-blocking socket without bytes, and on a blocking socket after
+    /// its timeout; `InvalidData` when TLS is violated.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -73,7 +73,7 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::receive`], but never waits.
+    /// Like [`Stream::receive`], but never waits.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_now(buffer),
@@ -82,19 +82,19 @@ impl Stream {
         }
     }
 
-    /// Whether a receive that did not fill its buffer has emptied the socket, so that no second one is due.
+    /// Whether a receive that did not fill its buffer has emptied the socket, so that no second one is needed.
     #[inline]
     pub fn short_means_empty(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
-    /// Whether all that the peer said has been received before this error: where it closes a Unix socket with bytes unread,
-    /// the end of what it said is reported as a reset, and nothing is lost.
+    /// Whether all bytes of the peer were received before this error: a peer that closes a Unix socket with bytes
+    /// unread causes a reset after its last byte, and nothing is lost.
     pub fn has_said_all(&self, error: &io::Error) -> bool {
         matches!(self, Self::Plain(socket) if error.kind() == io::ErrorKind::ConnectionReset && socket.is_unix())
     }
 
-    /// Whether whatever else there is to receive is still in the socket, by which it is reported.
+    /// Whether all further bytes to receive are still in the socket, so that epoll reports them.
     pub fn is_drained(&self) -> bool {
         match self {
             Self::Plain(_) | Self::Passed(_) => true,
@@ -102,7 +102,7 @@ impl Stream {
         }
     }
 
-    /// The server's certificate (DER) on an encrypted stream, and what the server said in plain before.
+    /// The server's certificate (DER) on an encrypted stream, and the server's plaintext before TLS.
     pub fn secured(&self) -> Option<(&[u8], &[u8])> {
         match self {
             Self::Plain(_) | Self::Passed(_) => None,
@@ -110,7 +110,7 @@ impl Stream {
         }
     }
 
-    /// The socket that carries the bytes, or over which their channel was handed.
+    /// The socket that carries the bytes, or over which their channel was handed over.
     pub fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
@@ -119,11 +119,12 @@ impl Stream {
         }
     }
 
-    /// Waits until it can be used, at most `nanoseconds` (`None`: for ever), or until its watch or its peer ends it.
+    /// Waits until the stream is ready, at most `nanoseconds` (`None`: for ever), or until its watch or its peer ends
+    /// the wait.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when the time is over; the system's own.
+    /// `WouldBlock` after the time limit, or the error of a system call.
     pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
         match self {
             Self::Passed(passed) => passed.wait(what),
@@ -135,7 +136,7 @@ impl Stream {
         self.socket().as_raw_fd()
     }
 
-    /// Whether nobody closed an idle connection or spoke on it unasked.
+    /// Whether an idle connection is open and the peer has sent nothing.
     pub fn is_quiet(&mut self) -> bool {
         match self {
             Self::Plain(socket) => socket.is_quiet(),
@@ -144,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// Says goodbye where closing says nothing (TLS has `close_notify`), without waiting for an answer.
+    /// Sends a goodbye if closing alone tells nothing (TLS has `close_notify`), without waiting for an answer.
     pub fn farewell(&mut self) {
         match self {
             Self::Plain(_) => {}
@@ -153,7 +154,7 @@ impl Stream {
         }
     }
 
-    /// Ends a server's waits when its client ends, where the stream itself does not tell.
+    /// Ends a server's waits when its client ends, if the stream itself does not tell.
     pub fn guard(&self) -> io::Result<()> {
         if let Self::Passed(passed) = self {
             passed.guard()
@@ -162,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// Sends all of `bytes`, waiting as long as it takes, or as a watch allows.
+    /// Sends all of `bytes`; waits as long as needed, or as the watch allows.
     pub fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let sent = self.try_send_all(bytes);
         sent.map_err(|error| {

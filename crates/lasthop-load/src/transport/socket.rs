@@ -15,7 +15,7 @@ use rustix::{
 
 use super::watch::{Awaited, Watch};
 
-/// How many system calls one thread's loop has made.
+/// System calls made by one thread's loop.
 #[derive(Clone, Debug, Default)]
 pub struct Calls(Rc<Cell<u64>>);
 
@@ -44,16 +44,16 @@ pub struct Ready {
     pub writable: bool,
 }
 
-/// What the end of a stream says about what was sent before.
+/// What the end of a stream tells about the bytes sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The peer closed it before it had read everything.
+    /// The peer closed the stream before it had read everything.
     Unread,
-    /// The peer says no more, and has not closed it yet: it may drop what it still reads.
+    /// The peer sends no more, but has not closed the stream: it may drop what it still reads.
     HalfClosed,
-    /// The peer closed it. It had read everything, or that is not known.
+    /// The peer closed the stream. Whether it had read everything may be unknown.
     Closed,
-    /// The peer reset it.
+    /// The peer reset the stream.
     Reset,
 }
 
@@ -61,12 +61,12 @@ pub struct Socket {
     fd: OwnedFd,
     calls: Calls,
     send_flags: SendFlags,
-    /// Keeps the deadline of receives that wait.
+    /// Enforces the deadline of receives that wait.
     watch: Option<Arc<Watch>>,
 }
 
 impl Socket {
-    /// A client's socket: sends never wait, so that a reply can be read while a long request is written.
+    /// A client's socket. Sends never wait, so that a reply can be read while a long request is written.
     pub fn new(fd: OwnedFd, calls: Calls) -> Self {
         Self {
             fd,
@@ -76,7 +76,7 @@ impl Socket {
         }
     }
 
-    /// A client's socket whose receives wait until the deadline that `watch` keeps.
+    /// A client's socket whose receives wait until the deadline that `watch` enforces.
     pub fn watched(fd: OwnedFd, calls: Calls, watch: Arc<Watch>) -> Self {
         watch.adopt(Awaited::Socket(fd.as_raw_fd()));
         let mut socket = Self::new(fd, calls);
@@ -84,7 +84,7 @@ impl Socket {
         socket
     }
 
-    /// A server's socket: sends wait until the kernel has taken everything.
+    /// A server's socket. Sends wait until the kernel has taken everything.
     pub fn waiting(fd: OwnedFd) -> Self {
         Self {
             fd,
@@ -102,7 +102,7 @@ impl Socket {
         self.watch.clone()
     }
 
-    /// From now on its watch, if it has one, ends another wait.
+    /// Makes the watch, if there is one, end another wait from now on.
     pub(super) fn watch_instead(&self, awaited: impl FnOnce() -> Awaited) {
         if let Some(watch) = &self.watch {
             watch.adopt(awaited());
@@ -124,14 +124,14 @@ impl Socket {
 
     /// # Errors
     ///
-    /// The system's own; `WouldBlock` when nothing came (in time).
+    /// The error of the system call; `WouldBlock` if nothing came (in time).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.in_time(self.receive_with(buffer, RecvFlags::empty()))
     }
 
-    /// What comes of a socket that the watch has shut down is a timeout: its end, and what a peer goes on sending, which
-    /// the kernel still hands over.
+    /// Turns any result from a socket that the watch has shut down into a timeout: its end, and bytes of a peer that
+    /// goes on sending, which the kernel still hands over.
     #[inline]
     fn in_time(&self, received: io::Result<usize>) -> io::Result<usize> {
         if self.is_overdue() {
@@ -147,11 +147,11 @@ impl Socket {
         through_signals(|| rustix::net::recv(&self.fd, &mut *buffer, flags).map(|(count, _)| count))
     }
 
-    /// Receives what is there, also on a blocking socket.
+    /// Receives the bytes already there, without waiting, even on a blocking socket.
     ///
     /// # Errors
     ///
-    /// The system's own; `WouldBlock` when nothing is there.
+    /// The error of the system call; `WouldBlock` if nothing is there.
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.in_time(self.receive_with(buffer, RecvFlags::DONTWAIT))
     }
@@ -162,11 +162,11 @@ impl Socket {
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Waits until the socket can be used, at most `nanoseconds` (`None`: for ever).
+    /// Waits until the socket is ready, at most `nanoseconds` (`None`: for ever).
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when the time is over.
+    /// `WouldBlock` after the time limit.
     pub fn wait(&self, what: Wait, nanoseconds: Option<u64>) -> io::Result<Ready> {
         self.calls.add(1);
         let events = match what {
@@ -185,7 +185,7 @@ impl Socket {
         })
     }
 
-    /// The error of a connect that went on in the background.
+    /// The error of a connect in the background.
     pub fn take_error(&self) -> io::Result<()> {
         self.calls.add(1);
         match socket2::SockRef::from(&self.fd).take_error()? {
@@ -200,10 +200,10 @@ impl Socket {
             .is_ok_and(|domain| domain == socket2::Domain::UNIX)
     }
 
-    /// How a stream ended of which nothing more can be received.
+    /// How a stream without further bytes to receive ended.
     pub fn ending(&self) -> Ending {
         if !self.is_unix() {
-            // What was sent to a socket that was closed already has been answered with an RST. It hides behind the end.
+            // A closed peer answered later sends with an RST, which hides behind the end.
             return self.take_error().map_or(Ending::Unread, |()| Ending::Closed);
         }
         match polled([(self.fd.as_raw_fd(), 0)], 0) {
@@ -212,18 +212,18 @@ impl Socket {
         }
     }
 
-    /// How a stream ended that fails with `error`, of which `sent` bytes of the request were taken.
+    /// How a stream ended that failed with `error` after it had taken `sent` bytes of the request.
     pub fn ending_by(&self, error: &io::Error, sent: usize) -> Option<Ending> {
         match error.raw_os_error()? {
             libc::EPIPE => Some(Ending::Unread),
-            // A Unix socket says so where the peer left bytes unread.
+            // A Unix socket reports this if the peer left bytes unread.
             libc::ECONNRESET if sent == 0 || self.is_unix() => Some(Ending::Unread),
             libc::ECONNRESET => Some(Ending::Reset),
             _ => None,
         }
     }
 
-    /// Whether the watch has shut it down.
+    /// Whether the watch has shut the socket down.
     #[inline]
     pub fn is_overdue(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.is_overdue())
@@ -238,8 +238,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.calls.add(1);
         if let Some(watch) = &self.watch {
-            // Before the descriptor is closed, which happens after this: the watch could hit a socket that got its
-            // number.
+            // Before the descriptor is closed: otherwise the watch could hit another socket with the same number.
             watch.release();
         }
     }
@@ -257,20 +256,20 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Makes a call again when a signal interrupted it.
+/// Repeats a call that a signal interrupted.
 #[inline]
 pub(super) fn through_signals(call: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
     rustix::io::retry_on_intr(call).map_err(io::Error::from)
 }
 
-/// What happened on each descriptor, once something did on one or the time is over (in ms; -1: never).
+/// Polls several descriptors, until an event or for at most `milliseconds` (-1: for ever). Returns the events of each.
 pub fn polled<const N: usize>(
     wanted: [(RawFd, libc::c_short); N],
     milliseconds: libc::c_int,
 ) -> io::Result<[libc::c_short; N]> {
     let mut all = wanted.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 });
     loop {
-        // SAFETY: as many valid entries as are said.
+        // SAFETY: the array has as many valid entries as stated.
         if unsafe { libc::poll(all.as_mut_ptr(), N as libc::nfds_t, milliseconds) } >= 0 {
             return Ok(all.map(|entry| entry.revents));
         }

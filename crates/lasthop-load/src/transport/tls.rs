@@ -25,12 +25,12 @@ use rustls::{
 
 use super::Socket;
 
-/// Bytes are received from the socket in pieces of up to this size: four full records.
+/// Maximum bytes of one receive from the socket: four full records.
 const INCOMING: usize = 64 * 1024 + 512;
-/// Most bytes that are received one after the other without any content in their records, as session tickets are.
+/// Maximum bytes received in a row in records without content, such as session tickets.
 const EMPTY_MAX: usize = 1024 * 1024;
 
-/// Where distributions keep trusted authorities, in search order.
+/// Files with the trusted authorities of distributions, in search order.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -69,11 +69,11 @@ pub fn client_config(tls: &Tls) -> Result<(Arc<ClientConfig>, ServerName<'static
     ))
 }
 
-/// Whose certificates are accepted.
+/// The authorities whose certificates are accepted.
 #[derive(Debug)]
 struct Authorities {
     signed: Arc<WebPkiServerVerifier>,
-    /// Certificates that were given, and so may be the server's own: `openssl req -x509` makes one that is an authority, too.
+    /// Given certificates, which may be the server's own: `openssl req -x509` makes one that is also an authority.
     given: Vec<CertificateDer<'static>>,
 }
 
@@ -92,7 +92,7 @@ impl Authorities {
     }
 }
 
-/// Judges a server's certificate; without authorities it accepts any. That the server has its key is always verified.
+/// Verifies a server's certificate; without authorities it accepts any. That the server has its key is always verified.
 #[derive(Debug)]
 struct Verifier(Option<Authorities>);
 
@@ -109,7 +109,7 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         match signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // By then its dates were found valid.
+            // The dates have already been found valid.
             Err(error) if is_authority(&error) && given.iter().any(|one| one.as_ref() == end_entity.as_ref()) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -151,7 +151,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Whether a certificate was refused because it is that of an authority.
+/// Whether a certificate was refused because it belongs to an authority.
 fn is_authority(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidCertificate(CertificateError::Other(other))
         if other.to_string() == "CaUsedAsEndEntity")
@@ -178,7 +178,7 @@ fn authority(tls: &Tls) -> Result<PathBuf, String> {
     if let Some(path) = &tls.authority {
         return Ok(path.clone());
     }
-    // Some distributions link from one to the other, and `files` opens no link.
+    // Some distributions link one to the other, and `files` opens no link.
     SYSTEM_AUTHORITIES
         .iter()
         .find_map(|path| fs::canonicalize(path).ok())
@@ -218,12 +218,12 @@ pub struct TlsStream {
     incoming: Box<[u8]>,
     taken: usize,
     filled: usize,
-    /// What the server said in plain before.
+    /// The server's plaintext before TLS.
     heard: Vec<u8>,
 }
 
 impl TlsStream {
-    /// The client's side, on which the server said what was `heard` in plain.
+    /// The client's side, after the server's plaintext `heard`.
     pub fn client(
         socket: Socket,
         config: Arc<ClientConfig>,
@@ -265,7 +265,7 @@ impl TlsStream {
         &self.session
     }
 
-    /// Whether the handshake resumed an earlier session, without certificates and their signatures.
+    /// Whether the handshake resumed an earlier session, without certificates and signatures.
     pub fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -287,7 +287,7 @@ impl TlsStream {
             Ok(_) => Ok(Handshake::Progress),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Handshake::WantsRead),
             Err(error) => {
-                // The alert tells the peer why. It does not matter whether it arrives.
+                // The alert tells the peer why; it need not arrive.
                 let _ = self.flush();
                 Err(tls_failure(&error))
             }
@@ -307,7 +307,7 @@ impl TlsStream {
 
     /// # Errors
     ///
-    /// The system's own; never `WouldBlock`.
+    /// The error of the system call; never `WouldBlock`.
     pub fn flush(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Outgoing(&self.socket)) {
@@ -321,7 +321,8 @@ impl TlsStream {
 
     /// # Errors
     ///
-    /// The system's own; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a notice.
+    /// The error of a system call; `InvalidData` if TLS is violated, `UnexpectedEof` if the peer closes without a
+    /// notice.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_with(buffer, false)
     }
@@ -337,8 +338,8 @@ impl TlsStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            // Even after the end of the socket: the session then tells a proper end of TLS (0) from one that was cut
-            // off (`UnexpectedEof`).
+            // Even after the end of the socket: the session then tells a proper end of TLS (0) from a truncated one
+            // (`UnexpectedEof`).
             pulled += self.pull(now)?;
         }
         let text = "the peer sends TLS records without content, and no end of them";
@@ -373,7 +374,7 @@ impl TlsStream {
         Ok(pulled)
     }
 
-    /// Whether all that came is with the session, which has handed out its content.
+    /// Whether the session has all received bytes and has handed out their content.
     pub fn is_drained(&self) -> bool {
         self.taken == self.filled
     }
@@ -397,8 +398,8 @@ fn tls_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Words an error that rustls does not explain and that is common with test servers: `openssl req -x509` creates such
-/// certificates.
+/// Explains an error that rustls does not explain and that is common with test servers: `openssl req -x509` creates
+/// such certificates.
 fn in_words(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     if cause.is_some_and(is_authority) {
@@ -408,7 +409,7 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// The socket as rustls wants to write to it.
+/// A writer to the socket for rustls.
 struct Outgoing<'a>(&'a Socket);
 
 impl io::Write for Outgoing<'_> {

@@ -1,5 +1,5 @@
-//! The deadline of blocking receives, which another thread keeps. The kernel's timeout (`SO_RCVTIMEO`) would arm and
-//! disarm a timer with every receive. This way a request costs one store.
+//! The deadline of blocking receives, enforced by another thread. The kernel's timeout (`SO_RCVTIMEO`) would arm and
+//! disarm a timer with every receive; this way a request costs one store.
 
 use std::{
     fmt,
@@ -17,19 +17,19 @@ use crate::live::Live;
 /// After an early end, replies in flight may still arrive for this long.
 const GRACE_NS: u64 = 50_000_000;
 
-/// In the place of the time to give up.
+/// A value of `given_up` that asks for progress.
 const ASKED: u64 = u64::MAX - 1;
 
-/// A channel that is no socket, as its watch sees it.
+/// A channel that is no socket, as seen by its watch.
 pub(super) trait Interrupt: fmt::Debug + Send + Sync {
     /// Ends every wait of this side. Called by another thread.
     fn hang_up(&self);
 
-    /// Whether the channel does not tell by itself that the peer has ended, and the socket `control` says that it has.
+    /// Whether the channel itself does not tell that the peer has ended, and the socket `control` does.
     fn is_abandoned(&self, control: RawFd) -> bool;
 }
 
-/// What a worker waits for.
+/// The object that a worker waits for.
 #[derive(Debug)]
 pub(super) enum Awaited {
     Socket(RawFd),
@@ -51,15 +51,15 @@ impl Awaited {
 /// One worker's deadline and the socket that is shut down when it passes.
 #[derive(Debug)]
 pub struct Watch {
-    /// Monotonic nanoseconds; `u64::MAX` if nothing is awaited.
+    /// Monotonic nanoseconds; `u64::MAX` if no deadline is set.
     deadline: AtomicU64,
-    /// Locked while a socket is opened or closed, so that another one that gets its number is never hit.
+    /// Locked while a socket is opened or closed, so that another socket with the same number is never hit.
     awaited: Mutex<Option<Awaited>>,
     overdue: AtomicBool,
-    /// When to give up waiting because of an early end; `u64::MAX` if there is none, and [`ASKED`] if somebody wants to know
-    /// how the trial goes: so a loop that looks for both has one word to read.
+    /// When to give up waiting because of an early end; `u64::MAX` if there is none, and [`ASKED`] if somebody asks for
+    /// progress. So a loop that checks for both reads one word.
     given_up: AtomicU64,
-    /// What the worker had counted when it was asked.
+    /// The worker's counts when it was asked.
     live: Mutex<Live>,
 }
 
@@ -76,13 +76,13 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// The next receive must complete before `deadline`, in monotonic nanoseconds.
+    /// Sets the deadline of the next receive, in monotonic nanoseconds.
     #[inline]
     pub fn expect_by(&self, deadline: u64) {
         self.deadline.store(deadline, Ordering::Relaxed);
     }
 
-    /// Nothing is awaited.
+    /// Removes the deadline.
     pub fn rest(&self) {
         self.expect_by(u64::MAX);
     }
@@ -111,18 +111,18 @@ impl Watch {
         self.given_up.load(Ordering::Relaxed) < ASKED
     }
 
-    /// Whether the worker is to look here, for an early end or a question.
+    /// Whether the worker must check for an early end or a question.
     #[inline]
     pub fn is_called(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) < u64::MAX
     }
 
-    /// Wants to know how the trial goes.
+    /// Asks the worker for progress.
     pub fn ask(&self) {
         self.turn(u64::MAX, ASKED);
     }
 
-    /// Takes a question away; whether there was one.
+    /// Takes a question, and returns whether there was one.
     pub fn is_asked(&self) -> bool {
         self.turn(ASKED, u64::MAX)
     }
@@ -138,7 +138,7 @@ impl Watch {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
-    /// What was told last.
+    /// The last progress report.
     pub fn answer(&self) -> Live {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -154,12 +154,12 @@ impl Watch {
         self.overdue.load(Ordering::Acquire)
     }
 
-    /// Checks the deadline. The watching thread calls this regularly.
+    /// Checks the deadline. The supervising thread calls this regularly.
     pub fn check(&self) {
         let is_late = || self.deadline.load(Ordering::Relaxed) <= clock::now() || self.is_given_up();
         match &*self.lock() {
             Some(awaited) if is_late() => {
-                // First the reason, then the wake-up: the thread that is woken asks for it.
+                // First the reason, then the wake-up: the woken thread checks the reason.
                 self.overdue.store(true, Ordering::Release);
                 awaited.end();
             }

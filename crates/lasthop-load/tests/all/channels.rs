@@ -1,4 +1,4 @@
-//! Channels that are no named socket: what happens when the other side is slow, silent, gone, or hands out nonsense.
+//! Channels are no named sockets: what happens when the other side is slow, silent, gone, or hands over nonsense.
 
 use crate::common;
 
@@ -29,7 +29,7 @@ const TRIAL: TrialPhases = TrialPhases {
     measure_ns: 50_000_000,
 };
 
-/// A server that hands a channel to each client and then does what it is told to.
+/// A server that hands a channel to each client and serves it as told.
 struct Serving {
     endpoint: Endpoint,
     done: Option<Sender<()>>,
@@ -38,7 +38,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// `serve` gets each client's channel; what it returns is kept until the end.
+    /// `serve` gets each client's channel; its result is kept until the end.
     fn start(kind: Transport, serve: impl Fn(Stream) -> Option<Stream> + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
@@ -90,7 +90,7 @@ fn hasty(endpoint: &Endpoint) -> Spec {
     }
 }
 
-/// Echoes `times` messages, then says nothing more.
+/// Echoes `times` messages, then falls silent.
 fn echoing(mut stream: Stream, times: usize) -> Stream {
     stream.guard().unwrap();
     let mut buffer = [0; 64];
@@ -125,7 +125,7 @@ fn a_server_that_never_answers_is_given_up_at_the_deadline() {
 #[test]
 fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
     for kind in Transport::CHANNELS {
-        // Keeps nothing: each channel ends after two messages, while the third is awaited.
+        // The channel is dropped: it ends after two messages, while the third is awaited.
         let server = Serving::start(kind, |stream| {
             drop(echoing(stream, 2));
             None
@@ -182,7 +182,7 @@ fn another_kind_than_the_one_asked_for_is_refused() {
         };
         let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
         assert_eq!(error.stage, Stage::Connect, "{offered:?} for {wanted:?}: {error}");
-        // Advice on certificates would lead nowhere.
+        // Advice about certificates would mislead.
         assert_eq!(
             error.class,
             Some(ErrorClass::Protocol),
@@ -191,7 +191,7 @@ fn another_kind_than_the_one_asked_for_is_refused() {
     }
 }
 
-/// A server that hands over these descriptors, whatever they are, to each client.
+/// A server that hands over `given` descriptors to each client.
 fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
@@ -207,7 +207,7 @@ fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, temp
             rights.push(rustix::net::SendAncillaryMessage::ScmRights(&given));
             let flags = rustix::net::SendFlags::empty();
             rustix::net::sendmsg(&client, &[std::io::IoSlice::new(&[0])], &mut rights, flags).unwrap();
-            // The client's wait ends by its own watch.
+            // The client's watch ends its wait.
             let _ = (&client).read(&mut [0]);
         }
     });
@@ -242,7 +242,7 @@ fn a_pipe_of_others_is_not_written_to() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("theirs");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o644.into()).unwrap();
-    // It holds the pipe open, so that the others do not wait.
+    // Holds the pipe open, so that opening it elsewhere does not wait.
     let theirs = std::fs::File::options().read(true).write(true).open(&path).unwrap();
     let (read, (_reader, write)) = (std::fs::File::open(&path).unwrap(), rustix::pipe::pipe().unwrap());
     let (endpoint, _folder) = handing(move || vec![read.try_clone().unwrap().into(), write.try_clone().unwrap()]);
@@ -266,7 +266,7 @@ fn a_client_that_ends_frees_the_server() {
             run(&spec(&server.endpoint, echo(100_000)), TRIAL).unwrap();
         }
         let deadline = Instant::now() + Duration::from_secs(20);
-        // Other tests of this program have threads, too; 20 clients would have left 40.
+        // Other tests of this program have threads, too; 20 clients would have left 40 threads.
         while threads() >= 40 {
             assert!(Instant::now() < deadline, "{kind:?}: {} threads", threads());
             thread::sleep(Duration::from_millis(10));

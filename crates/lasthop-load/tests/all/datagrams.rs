@@ -1,4 +1,4 @@
-//! Sockets of whole messages: what is sent one way and what arrives, with a fast reader, a slow one, and none.
+//! Sockets of whole messages: messages sent one way, and messages that arrive at a fast reader, a slow one, and none.
 
 use crate::common;
 
@@ -80,7 +80,7 @@ fn a_message_comes_back_whole_over_every_socket_that_keeps_boundaries() {
     }
 }
 
-/// The first two replies, which verify the server, are whole.
+/// The first two replies, which verify the server, are complete.
 #[test]
 fn a_message_that_comes_back_in_two_is_an_error() {
     for engine in [Engine::Blocking, Engine::Epoll] {
@@ -117,7 +117,7 @@ fn a_message_that_comes_back_in_two_is_an_error() {
     }
 }
 
-/// The reader takes everything: nothing is lost over a Unix socket, and over UDP what is lost is known to the kernel.
+/// The reader takes everything: nothing is lost over a Unix socket, and over UDP the kernel knows the losses.
 #[test]
 fn both_sides_count_the_same() {
     for transport in PACKETS {

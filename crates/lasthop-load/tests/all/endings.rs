@@ -1,5 +1,5 @@
-//! Servers that end a connection in order, after a number of requests, while others are under way. What they have not
-//! taken is sent again and is no error; what they may have taken is.
+//! Servers that end a connection in order, after a number of requests, while other requests are under way. Requests not
+//! taken are sent again and are no errors; requests that may have been taken are errors.
 
 use crate::common;
 
@@ -22,8 +22,8 @@ use lasthop_protocol::{
 };
 use socket2::Socket;
 
-/// Replies that a server gives on a connection, requests in a batch, and requests of a load. On every other connection the
-/// fourth batch breaks in half.
+/// Replies on a connection, requests in a batch, and requests in a load. On every other connection the fourth batch
+/// breaks in half.
 const EACH: u64 = 6;
 const DEPTH: u32 = 4;
 const ASKED: u64 = 24;
@@ -31,21 +31,21 @@ const HALVES: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
-    /// With what came meanwhile unread.
+    /// Closes with received bytes unread.
     Closing,
-    /// After it has read what came meanwhile.
+    /// Closes after reading all received bytes.
     ReadingAndClosing,
-    /// The server says no more, reads on and drops it, until the client closes.
+    /// Sends no more, but reads on and drops the bytes until the client closes.
     Lingering,
 }
 
 #[derive(Clone)]
 struct Script {
     protocol: Protocol,
-    /// What the server answers to the greeting of a client.
+    /// Reply to a client's greeting.
     greeting: &'static [u8],
     reply: &'static [u8],
-    /// The last one of a connection.
+    /// The last reply on a connection.
     last: &'static [u8],
     by: By,
     /// Replies on a connection.
@@ -104,7 +104,7 @@ fn converse(
     [greeting, length]: [usize; 2],
     answered: &AtomicU64,
 ) -> std::io::Result<()> {
-    // Who closes a TCP socket with bytes unread drops what Nagle's algorithm holds back.
+    // Closing a TCP socket with bytes unread drops bytes that Nagle's algorithm holds back.
     let _ = peer.set_tcp_nodelay(true);
     peer.read_exact(&mut vec![0; greeting])?;
     peer.write_all(script.greeting)?;
@@ -116,7 +116,7 @@ fn converse(
         }
     }
     if script.by == By::ReadingAndClosing {
-        // Whatever was sent together with the last request is there.
+        // Bytes sent together with the last request have arrived.
         peer.set_nonblocking(true)?;
         while peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
     }
@@ -189,7 +189,7 @@ fn load(spec: &Spec) -> TrialResult {
     counted(spec, ASKED)
 }
 
-/// What is right for a load of so many requests at once: none is an error, all are counted once, and so many were sent
+/// Checks a load with `pipeline` requests at once: no errors, each request counted once, and `sent_again` requests sent
 /// again.
 fn all_answered(script: &Script, over_tcp: bool, pipeline: u32, sent_again: Option<u64>) {
     for engine in [Engine::Blocking, Engine::Epoll] {
@@ -211,9 +211,9 @@ fn all_answered(script: &Script, over_tcp: bool, pipeline: u32, sent_again: Opti
     }
 }
 
-/// What is left of a batch at the end of a connection is an error for each request.
+/// Checks that each request of a batch left at the end of a connection is an error.
 fn all_lost(script: Script, over_tcp: bool) {
-    // The connection that is verified ends before.
+    // The probe's connection ends before.
     let script = Script { each: 10, ..script };
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Ending::start(&script, over_tcp);
@@ -226,14 +226,14 @@ fn all_lost(script: Script, over_tcp: bool) {
 fn what_follows_the_last_reply_of_http_is_sent_again() {
     for over_tcp in [false, true] {
         for by in [By::Closing, By::ReadingAndClosing, By::Lingering] {
-            // Also what may not be repeated: the server says that it has not taken it.
+            // Also requests that must not be repeated: the server says that it has not taken them.
             for method in ["GET", "POST"] {
                 let script = http(method, LAST_HELLO, by);
                 all_answered(&script, over_tcp, DEPTH, Some(HALVES));
                 all_answered(&script, over_tcp, 1, Some(0));
             }
         }
-        // Without a word, but between two replies: this many never end with a batch.
+        // Without a notice, but between two replies: seven replies never end with a batch.
         for by in [By::ReadingAndClosing, By::Lingering] {
             let script = Script {
                 each: 7,
@@ -243,7 +243,7 @@ fn what_follows_the_last_reply_of_http_is_sent_again() {
             all_lost(http("POST", HELLO, by), over_tcp);
         }
     }
-    // A Unix socket says that what was sent has not been read.
+    // A Unix socket reports that sent bytes were not read.
     all_answered(&http("GET", HELLO, By::Closing), false, DEPTH, None);
     all_answered(&http("POST", HELLO, By::Closing), false, 1, None);
 }
@@ -276,11 +276,12 @@ fn a_statement_is_sent_again_only_if_it_certainly_was_not_read() {
     all_lost(postgres(By::Lingering), true);
 }
 
-/// Of a batch, the reply that is cut off is an error; what follows it is sent again if the server said that it is the last.
+/// In a batch, a truncated reply is an error; the requests after it are sent again if the server said that it was the
+/// last.
 #[test]
 fn a_last_reply_that_is_cut_off_is_an_error_alone() {
     for over_tcp in [false, true] {
-        // The connection that is verified ends before.
+        // The probe's connection ends before.
         let script = Script {
             each: 10,
             ..http("GET", &LAST_HELLO[..LAST_HELLO.len() - 2], By::ReadingAndClosing)
@@ -386,7 +387,7 @@ fn upload(status: u16) -> Protocol {
     serde_json::from_value(serde_json::json!({ "http": http })).unwrap()
 }
 
-/// All ways to ask the server of `early`, with the same count of correct replies.
+/// Checks all ways to ask the server of `early`: each gets the same number of correct replies.
 fn all_early_replies_count(over_tcp: bool, reply: &[u8], reads_on: bool) {
     let server = early(over_tcp, reply.to_vec(), reads_on);
     let asked = spec(&server.endpoint, upload(200));
@@ -417,7 +418,7 @@ fn a_reply_that_comes_before_the_body_was_read_counts() {
         .concat();
         all_early_replies_count(over_tcp, &long, true);
     }
-    // Only a Unix socket tells that nothing was lost on the way.
+    // Only a Unix socket tells that nothing was lost.
     all_early_replies_count(false, b"HTTP/1.1 200 OK\r\n\r\nHello", false);
 }
 

@@ -1,5 +1,5 @@
-//! The tests of this crate in one executable, which is linked once: `cargo test -p lasthop-load --test all shortage::` runs
-//! one file. `many.rs` beside this folder looks at the memory of its own process.
+//! The tests of this crate in one executable, linked once: `cargo test -p lasthop-load --test all shortage::` runs one
+//! file. `many.rs` beside this folder measures the memory of its own process.
 
 #[path = "../common/mod.rs"]
 mod common;

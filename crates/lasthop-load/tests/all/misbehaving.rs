@@ -1,5 +1,5 @@
-//! A scripted server that answers HTTP rightly or wrongly, over TCP and Unix sockets. No error is a fast request, and
-//! every trial ends.
+//! A scripted server with right and wrong HTTP replies, over TCP and Unix sockets. No error counts as a fast request,
+//! and every trial ends.
 
 use crate::common;
 
@@ -31,14 +31,14 @@ use socket2::Socket;
 
 const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
-/// What the server does with a request.
+/// How the server answers a request.
 #[derive(Clone)]
 enum Act {
     Say(String),
     SayAndClose(String),
     /// One byte at a time.
     Drip(String),
-    /// One byte at a time, with pauses: no receive waits for long, the reply takes for ever.
+    /// One byte at a time, with pauses: no receive waits for long, but the reply never ends.
     Trickle(String),
     Hang,
     /// An RST instead of a reply (TCP), an end of the stream (Unix).
@@ -46,7 +46,7 @@ enum Act {
     EndlessHead,
 }
 
-/// A server whose n-th request, counted over all connections, is answered by `script(n)`.
+/// A server that answers its n-th request, counted over all connections, with `script(n)`.
 struct Scripted {
     server: Accepting,
     requests: Arc<AtomicU64>,
@@ -94,7 +94,7 @@ fn conversation(mut peer: Socket, requests: &AtomicU64, script: &impl Fn(u64) ->
                 return;
             }
             Act::Reset => {
-                // A Unix socket knows no RST: there it means nothing.
+                // Without effect on a Unix socket, which has no RST.
                 peer.set_linger(Some(Duration::ZERO)).unwrap();
                 return;
             }
@@ -156,17 +156,17 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
     }
 }
 
-/// Requests that may be under way when a window opens or shuts: those that began before count for the throughput only,
-/// and those that end after it for the latencies only.
+/// Requests that may be under way when a window opens or shuts: those begun before count for the throughput only, and
+/// those ending after it for the latencies only.
 pub const AT_AN_EDGE: u64 = 8;
 
-/// Prepare makes two requests; every other one is either right or an error.
+/// Prepare makes two requests; every other request is either right or an error.
 fn all_accounted(server: &Scripted, result: &TrialResult) {
     accounted(&server.requests, 2, result);
 }
 
-/// So many probes precede the trial; every other request that a server counted was answered rightly or is an error. The
-/// server may still have to read one that was given up.
+/// Checks that each request counted by the server, except `probes`, was answered rightly or is an error. The server may
+/// not yet have read a request that was given up.
 pub fn accounted(requests: &AtomicU64, probes: u64, result: &TrialResult) {
     let sent = probes + result.requests_total + result.error_total();
     let patience = Instant::now() + Duration::from_secs(60);
@@ -207,7 +207,7 @@ fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
     }
 }
 
-/// The class of the only kind of error there is, with exact counts.
+/// Checks that all errors have this class, with exact counts.
 fn errors_of(act: Act, class: ErrorClass) {
     everywhere(every_fifth(act), |server, spec| {
         let mut spec = spec.clone();
@@ -376,7 +376,7 @@ fn a_few_wrong_replies_among_the_first_are_left_to_the_load() {
             Err("status 503, expected 200: \"Hello\"".to_owned())
         );
     }
-    // A server that is always wrong is not asked for long.
+    // Learning soon gives up on a server that is always wrong.
     let server = answers(|_| true);
     assert!(learnt(&server).is_err());
     assert_eq!(server.requests.load(SeqCst), 4);
@@ -400,7 +400,7 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
     for unix in [false, true] {
         for connections in [1, 3] {
             let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
-            // The two units that are verified are whole; then every tenth answer ends its connection.
+            // The two units of the probe are complete; then every tenth reply ends its connection.
             let server = Scripted::start(unix, move |request| {
                 if request > 8 && request % 10 == 0 {
                     Act::SayAndClose(close.into())
@@ -416,7 +416,7 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
                 ..spec(server.endpoint(), http())
             };
             let result = run(&spec, SHORT).unwrap();
-            // Every answer is counted, those of units that broke off as well; their times are not.
+            // Every reply is counted, even in units that broke off; only the times of those units are not.
             assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
             let times = result.service_time.as_ref().unwrap();
             // Units at the edges of the window are either counted or timed.
@@ -457,7 +457,7 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
     let Address::Unix(own) = &server.endpoint().address else {
         unreachable!("a Unix server")
     };
-    // The path is removed as soon as the connections stand, so that nobody can connect again.
+    // The path is removed once the connections are open, so that no further connect succeeds.
     std::fs::rename(own, &path).unwrap();
     let endpoint = Endpoint {
         address: Address::Unix(path.clone()),
@@ -508,8 +508,8 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
     }
 }
 
-/// As servers do that are short of connections, and do not say so. Each of three connections is asked every 300 ms, so
-/// that there is time enough to see it.
+/// Servers short of connections do this without a notice. Each of three connections gets a request every 300 ms, which
+/// leaves time to notice the close.
 #[test]
 fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
     let closing = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! Servers of gRPC that lie, break off, fall silent or leave. Each wrong answer is an error of its class and none a
-//! fast call; every trial ends. And servers that ask in between: a ping is answered, a window is waited for.
+//! Servers of gRPC that lie, break off, fall silent or leave. Each wrong reply is an error of its class and none a fast
+//! call; every trial ends. Other servers ask in between: the client answers a ping, and waits for a window.
 
 use crate::common;
 
@@ -76,7 +76,7 @@ fn with_head(head: Vec<u8>, stream: u32) -> Vec<u8> {
     [head, message(stream, b"abcd"), status(stream, 0)].concat()
 }
 
-/// A correct reply but for what follows the name of its status.
+/// A correct reply except for the trailer after the name of its status.
 fn ended(stream: u32, status: &[u8]) -> Vec<u8> {
     let trailers = frame(HEADERS, ENDS, stream, &[b"\x00\x0bgrpc-status", status].concat());
     [head(stream), message(stream, b"abcd"), trailers].concat()
@@ -86,8 +86,8 @@ fn right(stream: u32) -> Vec<u8> {
     [head(stream), message(stream, b"abcd"), status(stream, 0)].concat()
 }
 
-/// A server that answers the n-th call, counted over all connections, with `answer(n, stream)`; with nothing it hangs
-/// up.
+/// A server that answers the n-th call, counted over all connections, with `answer(n, stream)`; it hangs up if that is
+/// empty.
 fn server(answer: impl Fn(u64, u32) -> Vec<u8> + Send + Sync + 'static) -> (Accepting, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&calls);
@@ -95,7 +95,7 @@ fn server(answer: impl Fn(u64, u32) -> Vec<u8> + Send + Sync + 'static) -> (Acce
     (server, calls)
 }
 
-/// Answers each stream that ends. Ends when the client does.
+/// Answers each stream that ends, until the client closes.
 fn converse(mut peer: Socket, calls: &AtomicU64, answer: &impl Fn(u64, u32) -> Vec<u8>) -> Option<()> {
     peer.read_exact(&mut [0; 24]).ok()?;
     peer.write_all(&frame(SETTINGS, 0, 0, &[])).ok()?;
@@ -191,7 +191,7 @@ fn a_server_that_lies_is_counted_by_class() {
 #[test]
 fn pings_are_answered_in_between_and_batches_may_be_mixed() {
     for engine in [Engine::Blocking, Engine::Epoll] {
-        // The last of four answers all of them, in another order, and asks for a ping before and after.
+        // The last of four calls brings the replies to all of them, in another order, with a ping before and after.
         let (server, calls) = server(|n, stream| {
             let ping = frame(PING, 0, 0, &n.to_be_bytes());
             match n % 4 {
@@ -228,7 +228,7 @@ fn a_window_is_waited_for() {
     }
 }
 
-/// Gives each stream 100 bytes at a time, and sends back what came.
+/// Gives each stream a window of 100 bytes at a time, and echoes the bytes.
 fn with_small_windows(mut peer: Socket) -> Option<()> {
     peer.read_exact(&mut [0; 24]).ok()?;
     peer.write_all(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 100])).ok()?;
@@ -261,7 +261,7 @@ fn with_small_windows(mut peer: Socket) -> Option<()> {
     }
 }
 
-/// A server that leaves after a while, with all calls answered, costs a connection and no error.
+/// A server that leaves after a while, with all calls answered, causes a new connection and no error.
 #[test]
 fn a_server_that_leaves_in_order_costs_no_call() {
     for engine in [Engine::Blocking, Engine::Epoll] {
@@ -273,7 +273,7 @@ fn a_server_that_leaves_in_order_costs_no_call() {
                 right(stream)
             }
         });
-        // Until it has left, however slow the machine is.
+        // Until the server has left, however slow the machine is.
         while calls.load(SeqCst) < 20 {
             let result = load(&server, engine, 1, false);
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -281,26 +281,26 @@ fn a_server_that_leaves_in_order_costs_no_call() {
     }
 }
 
-/// A server that leaves while a batch is under way: what lies above its last stream is sent again, on another connection.
+/// A server leaves while a batch is under way: calls above its last stream are sent again, on another connection.
 #[test]
 fn calls_above_the_last_stream_are_sent_again() {
     let leaving = |last: u32| frame(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
     let refused = |stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 7]);
     type Answer = Box<dyn Fn(u64, u32) -> Vec<u8> + Send + Sync>;
     let ways: [Answer; 3] = [
-        // With the last reply; a server that hangs up afterwards.
+        // GOAWAY with the last reply; the server hangs up afterwards.
         Box::new(move |_, stream| match stream {
             ..=19 => right(stream),
             21 => [right(stream), leaving(21)].concat(),
             _ => Vec::new(),
         }),
-        // Before the last reply.
+        // GOAWAY before the last reply.
         Box::new(move |_, stream| match stream {
             ..=19 => right(stream),
             21 => [leaving(21), right(stream)].concat(),
             _ => Vec::new(),
         }),
-        // A warning first, then each call by itself.
+        // A warning first, then each call is refused.
         Box::new(move |_, stream| match stream {
             ..=19 => right(stream),
             21 => [leaving(u32::MAX >> 1), right(stream)].concat(),
@@ -312,7 +312,7 @@ fn calls_above_the_last_stream_are_sent_again() {
         for engine in [Engine::Blocking, Engine::Epoll] {
             let answer = answer.clone();
             let (server, _) = server(move |n, stream| answer(n, stream));
-            // The connection that is verified carries eight calls, then each one eleven.
+            // The probe's connection carries eight calls, each later one eleven.
             let spec = Spec {
                 engine,
                 pipeline: 4,
@@ -320,7 +320,7 @@ fn calls_above_the_last_stream_are_sent_again() {
             };
             let result = counted(&spec, 24);
             assert_eq!(result.error_total(), 0, "{way}, {engine:?}: {:?}", result.errors);
-            // Of 4, 4 and 3 calls, then of 1, 4, 4 and 2.
+            // Batches of 4, 4 and 3 calls, then of 1, 4, 4 and 2.
             assert_eq!((result.requests_total, result.sent_again), (24, 3), "{way}, {engine:?}");
         }
     }

@@ -1,6 +1,6 @@
-//! Servers of Redis, PostgreSQL and echoes that lie about lengths, break off, fall silent, dawdle or mix replies up.
-//! Each wrong answer is an error of its class and none a fast request; every trial ends; no length that a server claims
-//! is reserved.
+//! Servers of Redis, PostgreSQL and echoes that lie about lengths, break off, fall silent, dawdle or mix up replies.
+//! Each wrong reply is an error of its class and none a fast request; every trial ends; no memory is reserved for a
+//! length that a server claims.
 
 use crate::{
     common,
@@ -33,7 +33,7 @@ use lasthop_protocol::{
 };
 use socket2::Socket;
 
-/// What becomes of a connection after some bytes.
+/// What follows a wrong reply.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     GoOn,
@@ -42,7 +42,7 @@ enum Then {
     Hang,
 }
 
-/// A server on a Unix socket: it greets, then answers its n-th request, counted over all connections, with `script(n)`.
+/// A server on a Unix socket. It greets, then answers its n-th request, counted over all connections, with `script(n)`.
 struct Liar {
     server: Accepting,
     requests: Arc<AtomicU64>,
@@ -50,16 +50,16 @@ struct Liar {
 
 #[derive(Clone)]
 struct Lines {
-    /// What the server says as soon as somebody connects.
+    /// Bytes that the server sends on connect.
     said_first: Vec<u8>,
-    /// Bytes that a client says in the greeting, and the answer to them.
+    /// Bytes of the client's greeting, and the reply to it.
     greeting: Option<(usize, Vec<u8>)>,
     /// Bytes of one request.
     request: usize,
     right: Vec<u8>,
     wrong: Vec<u8>,
     then: Then,
-    /// Between any two bytes of the wrong answer.
+    /// Pause between two bytes of the wrong reply.
     pause: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Lines {
 }
 
 impl Liar {
-    /// Every fifth answer is the wrong one; the first four are right.
+    /// Every fifth reply is the wrong one; the first four are right.
     fn start(lines: &Lines) -> Self {
         let requests = Arc::new(AtomicU64::new(0));
         let (count, lines) = (requests.clone(), lines.clone());
@@ -83,7 +83,7 @@ impl Liar {
     }
 }
 
-/// Ends when the client does.
+/// Serves a client until it closes.
 fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()> {
     peer.write_all(&lines.said_first).ok()?;
     if let Some((bytes, answer)) = &lines.greeting {
@@ -110,7 +110,7 @@ fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()>
     }
 }
 
-/// The wrong answers are errors of this class and nothing else is an error, with each engine; counts are exact.
+/// Checks, with each engine, that the wrong replies are errors of this class and the only ones, with exact counts.
 fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 1), (Engine::Auto, 3)] {
         let server = Liar::start(lines);
@@ -135,7 +135,7 @@ fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     }
 }
 
-/// Every fifth reply is this one, which is wrong content for who has learnt the first two.
+/// Checks that `wrong`, every fifth reply, is wrong content for a client that has learnt from the first replies.
 fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
     let server = Liar::start(&lines.wrong(wrong, Then::GoOn));
     let spec = spec(&server.server.endpoint, protocol.clone());
@@ -161,7 +161,7 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
         wrong.escape_ascii(),
         result.errors
     );
-    // Those that teach, and the probes.
+    // Samples and probes.
     accounted(&server.requests, 34, &result);
 }
 
@@ -235,7 +235,7 @@ fn redis_that_lies_is_counted_by_class() {
 fn lengths_that_are_claimed_are_not_reserved() {
     let before = resident();
     let (protocol, lines) = redis();
-    // As long as Redis itself allows, and as PostgreSQL does; neither ever comes.
+    // Lengths that Redis and PostgreSQL allow; bytes of that number never arrive.
     errors_of(
         &protocol,
         &lines.wrong(b"$536870912\r\nHello", Then::Hang),
@@ -252,7 +252,7 @@ fn lengths_that_are_claimed_are_not_reserved() {
         &lines.wrong(b"D\x3f\xff\xff\xff\0\x01\0\0\0\x01", Then::Hang),
         ErrorClass::Timeout,
     );
-    // Other tests of this process may have given back more.
+    // Other tests of this process may have freed more.
     let grown = resident().saturating_sub(before);
     assert!(grown < 64 * 1024, "{grown} KiB more at the peak");
 }
@@ -383,7 +383,7 @@ fn postgres() -> (Protocol, Lines) {
     )
 }
 
-/// One row of one column, whose description is short.
+/// A result of one row and one column, with a short description.
 fn answer(value: &str) -> Vec<u8> {
     let row = [
         b"D\0\0\0".as_slice(),
@@ -430,7 +430,7 @@ fn postgresql_that_lies_is_counted_by_class() {
     }
 }
 
-/// A protocol that greets nobody, as `lasthop load` reads its URL.
+/// A protocol without a greeting, as `lasthop load` parses its URL.
 fn plain(url: &str, right: &[u8]) -> (Protocol, Lines) {
     let (_, protocol) = parse(url, &UrlOptions::default()).unwrap();
     let (request, right) = (request_of(&protocol), right.to_vec());
@@ -498,7 +498,7 @@ fn headers_that_say_what_a_body_is_are_compared() {
     }
 }
 
-/// A protocol that lasthop does not know: the server speaks first, is greeted once, and then asked for the same.
+/// A protocol unknown to lasthop: the server speaks first, is greeted once, and then gets the same request repeatedly.
 fn raw(end: serde_json::Value, right: &[u8]) -> (Protocol, Lines) {
     let line = serde_json::json!({ "until": r"\n" });
     let greeting = serde_json::json!([{ "end": line }, { "send": "HELO", "end": line }]);
@@ -541,7 +541,7 @@ fn replies_of_unknown_protocols_are_whole_right_and_alone() {
     errors_of(&protocol, &lines.wrong(&[0xff; 9], Then::Hang), ErrorClass::Protocol);
 }
 
-/// A WebSocket of a server that knows the key, and so agrees to the upgrade.
+/// A WebSocket load, and a server that knows the key and so agrees to the upgrade.
 fn websocket(expect: &str) -> (Protocol, Lines) {
     let parameters = serde_json::json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } });
     let mut protocol: Protocol = serde_json::from_value(parameters).unwrap();
@@ -592,7 +592,7 @@ fn a_websocket_that_lies_is_counted_by_class() {
     }
 }
 
-/// Nothing is sent before the server has agreed to exactly what was asked.
+/// Nothing is sent before the server has agreed to exactly the requested upgrade.
 #[test]
 fn an_upgrade_that_is_not_the_right_one_opens_nothing() {
     let (protocol, lines) = websocket("echo");
@@ -627,7 +627,7 @@ fn an_upgrade_that_is_not_the_right_one_opens_nothing() {
     }
 }
 
-/// What a server that varies makes of the check, in words.
+/// In words: parts not checked, because the server's replies vary.
 fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
     let count = AtomicU64::new(0);
     let (protocol, lines) = plain(url, &[]);
@@ -658,7 +658,7 @@ fn what_weakens_a_check_is_said() {
     assert_eq!(said("memcached://127.0.0.1", values), any);
 }
 
-/// Rows of two columns, of which one may be NULL.
+/// Rows of two columns, one of which may be NULL.
 type Rows<'a> = &'a [[Option<&'a [u8]>; 2]];
 
 fn of_postgresql(rows: Rows<'_>) -> Vec<u8> {
@@ -714,7 +714,7 @@ fn every_value_of_every_row_is_compared() {
             right: reply(right),
             ..lines
         };
-        // Nobody expects anything before it is learnt.
+        // No expectation is set before learning.
         let mut options = LoadOptions {
             query: Some("select 1".into()),
             ..LoadOptions::default()
@@ -747,7 +747,7 @@ fn changed_rows_do_not_wrap() {
     errors_of(&update, &lines.wrong(most, Then::GoOn), ErrorClass::WrongContent);
 }
 
-/// Bytes of a message of the echoes.
+/// Bytes of an echo message.
 const SIZE: usize = 64;
 
 #[test]
@@ -811,7 +811,7 @@ fn replies_of_another_connection_are_wrong_content() {
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
     thread::spawn(move || {
-        // What is verified before comes over a connection of its own.
+        // The probe has a connection of its own.
         let mut probe = listener.accept().unwrap().0;
         let mut message = [0; SIZE];
         while probe.read_exact(&mut message).is_ok() {
@@ -835,7 +835,7 @@ fn replies_of_another_connection_are_wrong_content() {
     assert!(error.cause.contains("the echo differs at byte"), "{error}");
 }
 
-/// The only error of a trial with a connection for each request, whose server changes its ways after `prepare`.
+/// The only error of a trial with a connection per request, whose server changes after `prepare`.
 fn timeout_after(spec: &Spec, change: impl FnOnce()) -> String {
     let mut case = Case::prepare(&Spec {
         reuse: Reuse::PerRequest,
@@ -859,7 +859,7 @@ fn timeout_after(spec: &Spec, change: impl FnOnce()) -> String {
     result.errors[&ErrorClass::Timeout].first.clone()
 }
 
-/// A socket at the same path that takes connections and says nothing.
+/// A socket at the same path that accepts connections and stays silent.
 fn silent(endpoint: &Endpoint) -> UnixListener {
     let Address::Unix(path) = &endpoint.address else {
         unreachable!("a Unix server")
@@ -869,7 +869,7 @@ fn silent(endpoint: &Endpoint) -> UnixListener {
 }
 
 const LONG: u64 = 3_000_000_000;
-/// Still enough for a correct reply of a server that has to wait for a CPU.
+/// Long enough for a correct reply of a server that waits for a CPU.
 const BRIEF: u64 = 500_000_000;
 
 #[test]
@@ -922,8 +922,8 @@ fn each_phase_has_its_own_timeout() {
     }
 }
 
-/// A server over TCP that answers the two requests which verify it, then accepts nobody; and what fills its queue, so
-/// that the kernel ignores further connections.
+/// A server over TCP that answers the two requests of the probe and then accepts no more; and a function that fills its
+/// queue, so that the kernel ignores further connections.
 fn taciturn() -> (Endpoint, impl FnOnce()) {
     let listener = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -947,7 +947,7 @@ fn taciturn() -> (Endpoint, impl FnOnce()) {
                 socket
             })
             .collect();
-        // Until the test ends: who closes the listener refuses what waits.
+        // Until the test ends: closing the listener would refuse the waiting clients.
         std::mem::forget((listener, fillers));
     };
     (

@@ -1,5 +1,5 @@
-//! Servers that fall silent, flood or drip wherever a client waits: every wait has a deadline, and ends soon after somebody
-//! says so.
+//! Servers that fall silent, flood or drip wherever a client waits: every wait has a deadline, and ends soon when told
+//! to.
 
 use crate::common;
 
@@ -49,7 +49,7 @@ fn postgres() -> Protocol {
 const NOTICE: &[u8] = b"N\0\0\0\x0cMhallo\0\0";
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
-/// Says it again and again, with pauses, until the client goes.
+/// Sends `bytes` again and again, with pauses, until the client closes.
 fn repeating(bytes: &'static [u8], pause: Duration) -> impl Fn(Socket) {
     move |mut peer| {
         while peer.write_all(bytes).is_ok() {
@@ -107,7 +107,7 @@ fn a_request_that_nobody_reads_is_a_timeout() {
     assert_eq!(sampled.message, "send: timed out");
 }
 
-/// Answers requests without a body, so many of them over all connections, after `interim`.
+/// Answers at most `most` requests without a body, over all connections, each after `interim`.
 fn answering(interim: &'static [u8], most: u64) -> (impl Fn(Socket), Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
@@ -142,7 +142,7 @@ fn interim_replies_are_passed_over_up_to_a_limit() {
     assert_eq!((class, message.as_str()), (ErrorClass::Protocol, text));
 }
 
-/// A minute: who misses the word fails on the clock.
+/// A timeout of a minute: a wait that does not end when told to fails the time check.
 fn patient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
     let timeouts = Timeouts {
         connect_ns: 60_000_000_000,
@@ -154,7 +154,7 @@ fn patient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
     }
 }
 
-/// Whether the word to end, said as soon as `silent` says so, ends `wait` long before its deadline.
+/// Checks that `wait`, told to end once `silent` returns true, ends long before its deadline.
 fn ends_soon<T>(silent: impl Fn() -> bool, wait: impl FnOnce(&mut dyn FnMut() -> bool) -> T) -> T {
     let said = Instant::now();
     let ended = wait(&mut || !silent());
@@ -296,7 +296,8 @@ fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
 const READY: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 const ROW: &[u8] = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 
-/// A PostgreSQL server that greets, answers so many queries over all connections, and then repeats a message without end.
+/// A PostgreSQL server that greets, answers `right` queries over all connections, and then repeats a message without
+/// end.
 fn overflowing(message: &'static [u8], right: u64) -> (impl Fn(Socket), Arc<AtomicBool>) {
     let overflows = Arc::new(AtomicBool::new(false));
     let (tell, asked) = (overflows.clone(), AtomicU64::new(0));
@@ -336,7 +337,7 @@ fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
             let result = ends_soon(flows, |go_on| case.watched_trial(hour, go_on)).unwrap();
             assert_eq!((result.requests_total, result.error_total()), (8, 0), "{engine:?}");
             ends_soon(|| true, |_| drop(case));
-            // Every reply is one by now, also those before a load.
+            // By now every reply is endless, also before a load.
             let probed = ends_soon(flows, |go_on| Case::watched_prepare(&spec(patient), go_on).map(drop));
             assert!(probed.is_err(), "{engine:?}");
             let late = Case::prepare(&spec(impatient)).map(drop).unwrap_err();
@@ -367,7 +368,7 @@ fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
 fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
     let greeted = Arc::new(AtomicU64::new(0));
     let count = greeted.clone();
-    // One that is verified, then one that is refused and two that are never greeted.
+    // One connection is verified, then one refused and two never greeted.
     let server = Accepting::unix(move |mut peer| {
         let number = count.fetch_add(1, SeqCst);
         let _ = peer.read(&mut [0; 1024]);
@@ -410,7 +411,7 @@ fn a_server_that_serves_few_connections_at_a_time_is_found_out() {
             .in_words()
             .starts_with("the server serves 1 of 4 connections at a time; the others waited")
     );
-    // Where each request has a connection, or all are served, nobody waits.
+    // With a connection per request, or if all connections are served, none waits.
     let one_each = Spec {
         reuse: Reuse::PerRequest,
         ..asking(&few.endpoint)
@@ -418,7 +419,7 @@ fn a_server_that_serves_few_connections_at_a_time_is_found_out() {
     assert_eq!(at_once::look(&one_each, || true), None);
     let all = Accepting::unix(answering(b"", u64::MAX).0);
     assert_eq!(at_once::look(&asking(&all.endpoint), || true), None);
-    // One that never answers some is not said to serve them later.
+    // A server that never answers some requests must not be taken for one that serves them later.
     let deaf = Accepting::unix(answering(b"", 3).0);
     assert_eq!(at_once::look(&asking(&deaf.endpoint), || true), None);
 }
@@ -442,7 +443,7 @@ fn a_trial_in_which_few_connections_are_served_fails() {
     assert!(error.cause.starts_with(said), "{error}");
 }
 
-/// It turns to another connection once it has ended one that nothing comes over.
+/// The server turns to another connection after it has closed an idle one.
 #[test]
 fn a_server_with_one_worker_that_ends_idle_connections_serves_one_at_a_time() {
     let (serve, _) = answering(b"", u64::MAX);
@@ -480,7 +481,7 @@ fn a_server_that_closes_after_each_reply_is_found_out() {
             .closes
     };
     assert!(closes(&closing(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")));
-    // This one does not say so.
+    // This server closes without a notice.
     assert!(closes(&closing(b"HTTP/1.1 200 OK\r\n")));
     assert!(!closes(&Accepting::unix(answering(b"", u64::MAX).0)));
 }

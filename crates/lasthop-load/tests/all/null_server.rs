@@ -1,4 +1,4 @@
-//! The null server says what the real one said: the load's checks hold against it, over each transport and reuse.
+//! The null server repeats the real server's reply: the load's checks hold against it, over each transport and reuse.
 
 use crate::common;
 
@@ -78,7 +78,7 @@ fn prepared_reply() -> Vec<u8> {
     [b"2\0\0\0\x04".as_slice(), POSTGRES_ROW].concat()
 }
 
-/// A null server for the load of `spec`, as if its real server had said `reply`; what is said is learned from it.
+/// Drives a null server for the load of `spec` that has learnt `reply` as its real server's reply.
 fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, reply: &[u8]) {
     let closes = spec.protocol.closes_each_time() || spec.tells_to_close();
     let taken = sample::Sample {
@@ -107,7 +107,7 @@ fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, rep
         ..spec.clone()
     };
     assert_eq!(sample::take(&spec, || true).unwrap(), taken, "{:?}", spec.protocol);
-    // What is said over and over is learnt from two replies as well as from many.
+    // A repeated reply is learnt from two samples as well as from many.
     let mut reference = reference::sampled(&[&spec], false, || true).unwrap().remove(0);
     let unchecked = reference::learn_from(&mut reference.protocol, &reference.samples).unwrap();
     assert_eq!(unchecked, None, "{:?}", spec.protocol);
@@ -152,7 +152,7 @@ fn loads(protocol: Protocol, reply: &[u8]) {
                 pipeline,
                 ..base.clone()
             };
-            // lasthop's own protocols do not have every combination.
+            // Lasthop's own protocols do not support every combination.
             if spec.validate().is_ok() {
                 drive(&spec, pem.clone(), reply);
             }
@@ -165,7 +165,7 @@ fn http_is_replayed() {
     loads(http(), HTTP_REPLY);
 }
 
-/// Each reply has the stream of its request.
+/// Each reply carries the stream of its request.
 #[test]
 fn streams_of_http_2_are_numbered() {
     let head = b"\0\0\x01\x01\x04\0\0\0\x01\x88";
@@ -213,7 +213,7 @@ fn raw_bytes_are_replayed() {
         (serde_json::json!({ "bytes": 2 }), b"\xd0\0"),
         (serde_json::json!({ "length-prefix": "2@1le+3" }), b"\0\x01\0!"),
     ] {
-        // The server speaks twice by itself; a step without a reply goes out with the next one.
+        // The server sends twice unasked; a step without a reply goes out with the next step.
         let silent = serde_json::json!({ "send": "quiet", "end": { "bytes": 0 } });
         let greeting =
             serde_json::json!([{}, {}, { "send": "HELO" }, silent, { "send": "GO", "end": { "until": "!!" } }, silent]);
@@ -235,7 +235,7 @@ fn raw_bytes_are_replayed() {
     }
 }
 
-/// The key must be known to the null server.
+/// The null server must know the key.
 #[test]
 fn messages_of_websocket_are_replayed() {
     let long = [&b"\x82\x7e\x03\xe8"[..], &[7; 1000]].concat();
@@ -284,7 +284,7 @@ fn mysql_is_replayed() {
     loads(mysql(MysqlMode::Prepared, vec!["7".into(), "8".into()]), &binary);
 }
 
-/// Each reply has the stream of its request.
+/// Each reply carries the stream of its request.
 #[test]
 fn calls_of_grpc_are_numbered() {
     let (method, host) = ("a.B/C".to_owned(), "h".to_owned());
@@ -302,7 +302,7 @@ fn calls_of_grpc_are_numbered() {
     loads(protocol, &reply);
 }
 
-/// What lasthop's own server would say.
+/// The replies of lasthop's own server.
 #[test]
 fn own_protocols_are_replayed() {
     let bytes: Vec<u8> = (0..100_000).map(stream::pattern).collect();
@@ -319,7 +319,7 @@ fn own_protocols_are_replayed() {
         }),
         b"Hello there!",
     );
-    // The first message has the number 1, as each connection counts for itself.
+    // The first message has the number 1, because each connection numbers its own.
     let first = {
         let spec = spec(
             &Endpoint {
@@ -336,7 +336,7 @@ fn own_protocols_are_replayed() {
     loads(common::echo(64), &first);
 }
 
-/// Thousands of connections on its one thread, over each kind of socket.
+/// Thousands of connections on the server's one thread, over each kind of socket.
 #[test]
 fn many_connections_are_served_by_one_thread() {
     let folder = tempfile::tempdir().unwrap();

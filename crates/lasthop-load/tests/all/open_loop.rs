@@ -45,7 +45,7 @@ fn every_scheduled_request_is_sent_and_answered() {
             let offered = result.offered.unwrap();
             assert_eq!((offered.rate, offered.scheduled), (1000.0, 200));
             assert_eq!(result.elapsed_ns, PHASES.measure_ns);
-            // On a crowded machine some may be late; whatever was sent must be in every histogram.
+            // On a crowded machine some may be late; every request sent must be in every histogram.
             assert_eq!(result.requests, offered.sent);
             assert_eq!(offered.is_reached(), offered.sent >= 198);
             let count = |histogram: Option<lasthop_protocol::Histogram>| histogram.unwrap().count();

@@ -16,7 +16,7 @@ use lasthop_protocol::{
     wire::Stage,
 };
 
-/// What holds for every trial without an error.
+/// Checks that hold for every trial without an error.
 fn check(result: &TrialResult, spec: &Spec, payload: u64) {
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0 && result.requests_total > result.requests);
@@ -64,7 +64,7 @@ fn engines(base: &Spec) -> Vec<Spec> {
         .collect()
 }
 
-/// A packet holds a whole message or nothing.
+/// Whether the transport can carry the message: a packet holds a whole message or nothing.
 fn carries(transport: Transport, pattern: Pattern, payload: u64) -> bool {
     !transport.address().keeps_boundaries() || (pattern == Pattern::Echo && payload <= 1 << 10)
 }
@@ -209,8 +209,8 @@ fn a_socket_path_is_removed_in_the_end() {
     assert!(!folder.path().join("socket").exists());
 }
 
-/// What a client says of a server with a self-signed certificate that is an authority's, too, as `openssl req -x509` makes it.
-/// `tls` is told where the certificate is.
+/// The client's outcome against a server whose self-signed certificate is also an authority's, as `openssl req -x509`
+/// makes it. `tls` gets the path of the certificate.
 fn outcome_of(params: &rcgen::CertificateParams, tls: impl Fn(PathBuf) -> Tls) -> Result<(), CaseError> {
     let folder = tempfile::tempdir().unwrap();
     let own = rcgen::KeyPair::generate().unwrap();

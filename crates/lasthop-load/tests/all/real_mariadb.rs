@@ -1,5 +1,5 @@
-//! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. If it is not installed, that is
-//! a failure, unless `LASTHOP_ALLOW_SKIP` is set.
+//! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. Without MariaDB
+//! the tests fail, unless `LASTHOP_ALLOW_SKIP` is set.
 
 use crate::{common, real_servers::check_auth};
 
@@ -22,7 +22,7 @@ use lasthop_protocol::{
     wire::TrialPhases,
 };
 
-/// ed25519 takes passwords of so many bytes.
+/// 32 bytes: lasthop answers ed25519 with no other length of password.
 const PASSWORD: &str = "0123456789abcdef0123456789abcdef";
 
 struct Mariadb {
@@ -40,7 +40,7 @@ impl Drop for Mariadb {
     }
 }
 
-/// MariaDB refuses root: then it runs as `nobody`.
+/// Runs MariaDB as `nobody` instead of root, which it refuses.
 fn unprivileged(command: &mut Command) -> &mut Command {
     // SAFETY: asks for the user, without side effects.
     if unsafe { libc::geteuid() } == 0 {
@@ -74,7 +74,7 @@ fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// An account for each method; that of this user is known to the kernel and may do anything.
+/// An account for each method. The kernel vouches for this user's account, which may do anything.
 fn accounts() -> String {
     let me = said(Command::new("id").arg("-un"));
     format!(
@@ -103,7 +103,7 @@ fn mariadb() -> Option<Mariadb> {
             std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
         }
     }
-    // A server removes all temporary tables that it finds when it begins, also those of others.
+    // At its start a server removes all temporary tables that it finds, even those of other servers.
     let temporary = format!("--tmpdir={}", folder.path().display());
     let mut init = Command::new("mariadb-install-db");
     init.args([
@@ -206,7 +206,7 @@ impl Mariadb {
         ]
     }
 
-    /// The server's own counter, by its own client. That connects once, and selects nothing.
+    /// The server's own counter, read by its own client, which connects once and selects nothing.
     fn counter(&self, name: &str) -> u64 {
         let mut client = Command::new("mariadb");
         client.args(["--no-defaults", "--batch", "--skip-column-names", "--execute"]);
@@ -276,7 +276,7 @@ fn mariadb_counts_what_was_checked() {
                 let requests = result.requests_total + 2 * u64::from(unit);
                 assert_eq!(server.counter(counter) - statements, requests, "{counter}: {spec:?}");
                 if reuse == Reuse::PerRequest {
-                    // The three looks at counters are connections, too.
+                    // Reading the counters makes connections, too.
                     let opened = server.counter("Connections") - sessions - 2;
                     assert_eq!(opened, result.connections_opened + 2, "{spec:?}");
                     assert_eq!(
@@ -340,7 +340,7 @@ fn mariadb_lets_in_by_every_method() {
         let cause = refused(&endpoint, elsewhere);
         assert!(cause.contains("error 1044") || cause.contains("error 1049"), "{cause}");
     }
-    // The kernel says who this is.
+    // The kernel tells who this is.
     let me = said(Command::new("id").arg("-un"));
     right(
         &server.unix(),
@@ -354,7 +354,7 @@ fn mariadb_lets_in_by_every_method() {
         ..query(&me, "select 1", MysqlMode::Simple)
     };
     let cause = refused(&server.tcp(), stranger);
-    // MariaDB does not tell that there is no such account: it asks for some method.
+    // MariaDB does not reveal that the account is missing: it requests some method.
     assert!(cause.starts_with("authentication: "), "{cause}");
 }
 
@@ -411,7 +411,7 @@ fn mariadb_results_are_checked() {
             ),
             "2 columns, expected 3"
         );
-        // One value in several packets, and a statement in several.
+        // One value in several packets, and one statement in several.
         let large = of(
             "select repeat('x', 40000000)",
             MysqlExpect {

@@ -1,5 +1,5 @@
-//! Real nginx, Redis, memcached and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS: counts agree on
-//! both sides. A server that is not installed is a failure, unless `LASTHOP_ALLOW_SKIP` is set.
+//! Real nginx, Redis, memcached and PostgreSQL servers, each in a private directory, over Unix sockets, TCP and TLS:
+//! counts agree on both sides. Without a server its tests fail, unless `LASTHOP_ALLOW_SKIP` is set.
 
 use crate::common;
 
@@ -50,7 +50,7 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The first of the candidates that exists. A missing one is a failure, which only `LASTHOP_ALLOW_SKIP` makes a skip.
+/// The first of the candidates that exists. Without any the test fails, or is skipped if `LASTHOP_ALLOW_SKIP` is set.
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 pub fn program(candidates: &[&str]) -> Option<PathBuf> {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
@@ -65,7 +65,7 @@ pub fn program(candidates: &[&str]) -> Option<PathBuf> {
     found
 }
 
-/// Waits until `check` holds; a server that ends before is a failure.
+/// Waits until `check` holds; fails if the server ends before.
 pub fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !check() {
@@ -185,7 +185,7 @@ impl RedisServer {
         self.server.folder.path().join("s")
     }
 
-    /// An inline command, by hand: what does not depend on the code under test.
+    /// Sends an inline command by hand, independent of the code under test.
     fn ask(&self, command: &str) -> String {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream
@@ -196,7 +196,7 @@ impl RedisServer {
         text
     }
 
-    /// How often GET was called.
+    /// Calls of GET.
     fn gets(&self) -> u64 {
         let text = self.ask("INFO commandstats");
         let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
@@ -242,7 +242,8 @@ fn get(expect: RedisExpect) -> Redis {
     }
 }
 
-/// Authentication is timed where connections are opened for requests that count; those of the first ones may be from before.
+/// Checks that authentication is timed if connections are opened for requests that count. Those of the first requests
+/// may be older.
 pub fn check_auth(result: &TrialResult, spec: &Spec) {
     let from_before = u64::from(spec.connections * spec.requests_per_connection);
     let own = spec.reuse == Reuse::PerRequest;
@@ -310,7 +311,7 @@ fn redis_errors_have_their_class() {
 
 // ---- memcached
 
-/// It listens on a Unix socket or on the network: each endpoint has a server of its own.
+/// A memcached listens on a Unix socket or on the network: each endpoint has its own server.
 struct MemcachedServer {
     server: Server,
     endpoint: Endpoint,
@@ -335,7 +336,7 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
         );
         command.args(["-Z", "-o", &options]);
     }
-    // It would drop root's rights, and could not enter the folder.
+    // As root it would drop its rights, and could not enter the folder.
     command
         .args(["-u", "root", "-U", "0"])
         .stdout(Stdio::null())
@@ -355,7 +356,7 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
 }
 
 impl MemcachedServer {
-    /// How often a key was asked for, and how often one was stored, by its own count.
+    /// Reads and writes of keys, counted by the server.
     fn counts(&self) -> (u64, u64) {
         let spec = spec(&self.endpoint, Protocol::from(asking(Asked::Get, None)));
         let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts).unwrap();
@@ -415,7 +416,7 @@ fn memcached_counts_what_was_checked() {
                 if asked == Asked::Set {
                     assert_eq!((gets, sets), (0, requests), "{spec:?}");
                 } else {
-                    // What is asked for is stored once by each connection, those that verify the case included.
+                    // Each connection, also a probe's, stores its key once.
                     assert_eq!(gets, requests, "{spec:?}");
                     assert!(
                         (1..=result.connections_opened + requests).contains(&sets),
@@ -470,7 +471,7 @@ const POSTGRES: &[&str] = &[
     "/usr/local/pgsql/bin",
 ];
 
-/// PostgreSQL refuses root: then it runs as `nobody`.
+/// Runs PostgreSQL as `nobody` instead of root, which it refuses.
 fn unprivileged(command: &mut Command) -> &mut Command {
     // SAFETY: asks for the user, without side effects.
     if unsafe { libc::geteuid() } == 0 {
@@ -604,7 +605,7 @@ fn counted(server: &PostgresServer) -> u64 {
     ask(server, "select nextval('counted')")
 }
 
-/// How often the sequence was asked for by the server's own statistics.
+/// Calls of the sequence, from the server's own statistics.
 fn calls(server: &PostgresServer) -> u64 {
     ask(
         server,
@@ -612,7 +613,7 @@ fn calls(server: &PostgresServer) -> u64 {
     )
 }
 
-/// The number that a query yields.
+/// The number returned by a query.
 fn ask(server: &PostgresServer, sql: &str) -> u64 {
     let address = server.unix().address;
     let Address::Unix(path) = address else {
@@ -636,8 +637,8 @@ fn ask(server: &PostgresServer, sql: &str) -> u64 {
         .unwrap()
 }
 
-/// The server's own statistics of a database that nobody else uses: connections, and statements of the load. A
-/// connection is reported when its process has looked after its statistics, so the first figure may come late.
+/// The server's own statistics of a database used only here: connections, and statements of the load. A process reports
+/// its connection only when it updates its statistics, so the first figure may come late.
 fn sessions_and_statements(server: &PostgresServer, sessions: u64) -> (u64, u64) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let statements = "select coalesce(sum(calls), 0) from pg_stat_statements s join pg_database d on d.oid = s.dbid
@@ -679,7 +680,7 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
             check_auth(&result, &spec);
             let fastest = result.phases.auth.as_ref().map_or(0, |auth| auth.quantile(0.0));
             assert!(times.quantile(0.5) > fastest, "{spec:?}");
-            // What was verified before was two units.
+            // The probe made two units.
             sessions += result.connections_opened + 2;
             statements += result.requests_total + 14;
             assert_eq!(
@@ -779,7 +780,7 @@ fn postgres_lets_in_by_scram_bound_to_the_channel() {
     };
     for channel_binding in [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require] {
         for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::PerRequest), (2, Reuse::KeepAlive)] {
-            // A resumed session has the certificate of the first one.
+            // A resumed session keeps the certificate of the first one.
             for resumption in [false, true] {
                 let base = spec(&resumed(resumption), bound("scramuser", channel_binding));
                 let spec = Spec {
@@ -860,7 +861,7 @@ fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
         &server.unix(),
         Protocol::from(query("lasthop", sql, QueryMode::Extended)),
     );
-    // Long enough for a crowded machine to get there.
+    // Long enough for a crowded machine to reach the error.
     let result = run(
         &base,
         TrialPhases {
@@ -884,12 +885,12 @@ struct NginxServer {
     h2_ports: [u16; 2],
 }
 
-/// Plain on a Unix socket and TCP; TLS 1.3 and 1.2 on ports of their own; HTTP/2 on another socket, and on ports without
-/// and with TLS. Every request is a line of the access log.
+/// Plaintext on a Unix socket and TCP; TLS 1.3 and 1.2 on ports of their own; HTTP/2 on another socket, and on ports
+/// without and with TLS. Every request is a line of the access log.
 fn nginx() -> Option<NginxServer> {
     let program = program(&["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"])?;
     let folder = tempfile::tempdir().unwrap();
-    // Workers may run as another user, who has to reach the socket.
+    // Workers may run as another user, who needs access to the socket.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let files = certificates(folder.path());
     let (port, tls_ports) = (free_port(), [free_port(), free_port()]);
@@ -965,7 +966,7 @@ impl NginxServer {
         ]
     }
 
-    /// Where HTTP/2 is spoken.
+    /// Endpoints of HTTP/2.
     fn h2(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         let plain = |address| Endpoint { address, tls: None };
@@ -990,8 +991,8 @@ impl NginxServer {
         }
     }
 
-    /// Answers with this status in the access log; a line is written once the request is over, so the last ones are
-    /// waited for.
+    /// Replies with this status in the access log. Waits for the last lines, because each is written only when its
+    /// request is over.
     fn logged(&self, status: u16, at_least: u64) -> u64 {
         let count = || {
             let text = std::fs::read_to_string(self.server.folder.path().join("access.log")).unwrap_or_default();
@@ -1073,7 +1074,7 @@ fn nginx_bodies_are_read_in_every_form() {
                         ..says("")
                     },
                 ),
-                // Compressed on the fly: chunked, of a length that only its end tells.
+                // Compressed on the fly: chunked, so only the end reveals the length.
                 (
                     "/chunked.txt",
                     vec![("Accept-Encoding".to_owned(), "gzip".to_owned())],
@@ -1152,7 +1153,7 @@ fn bodies_of_http_2_are_read_learnt_and_refused() {
             assert!(error.cause.starts_with(text), "{error:?}");
         }
     }
-    // A server that speaks the first version only says so.
+    // A server of HTTP/1 only reports that.
     let plain = server.endpoints().remove(1);
     let error = Case::prepare(&spec(&plain, http("/hello", HttpVersion::V2, says("Hello")).into())).map(drop);
     let cause = error.unwrap_err().cause;

@@ -1,6 +1,5 @@
 //! A real server of WebSocket (Python's websockets), in a private directory, over a Unix socket, TCP and TLS, and nginx
-//! in front of it: counts agree on both sides. If one is not installed, that is a failure, unless `LASTHOP_ALLOW_SKIP`
-//! is set.
+//! in front of it: counts agree on both sides. Without either the tests fail, unless `LASTHOP_ALLOW_SKIP` is set.
 
 use crate::{common, real_servers};
 
@@ -23,7 +22,8 @@ use lasthop_protocol::{
 };
 use real_servers::{Server, check, everything, free_port, probes, program, tls, wait_until};
 
-/// Sends each message back, by path in other ways; counts them. It offers compression to those who ask for it.
+/// Echoes each message, in other ways on other paths, and counts the messages. Offers compression to clients that ask
+/// for it.
 const SERVER: &str = r#"
 import asyncio, http, signal, ssl, sys
 import websockets
@@ -68,7 +68,7 @@ struct Websockets {
     server: Server,
     files: Certificates,
     tls_port: u16,
-    /// In front of it: its ports lead to the port and to the socket.
+    /// In front of the server: its ports lead to the server's port and socket.
     nginx: Server,
     behind: u16,
 }
@@ -77,7 +77,7 @@ fn websockets() -> Option<Websockets> {
     let python = program(&["/usr/bin/python3"])?;
     let nginx = program(&["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"])?;
     let folder = tempfile::tempdir().unwrap();
-    // nginx may run as another user, who has to reach the socket.
+    // nginx may run as another user, who needs access to the socket.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let files = certificates(folder.path());
     let [port, tls_port, front, behind] = [(); 4].map(|()| free_port());
@@ -98,7 +98,7 @@ fn websockets() -> Option<Websockets> {
         TcpStream::connect(("127.0.0.1", tls_port)).is_ok() && UnixStream::connect(&socket).is_ok()
     });
     let server = Server { child, folder, port };
-    // Anybody reaches the socket through the folder.
+    // The folder gives any user access to the socket.
     std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o777)).unwrap();
     let nginx_folder = tempfile::tempdir().unwrap();
     let at = nginx_folder.path().display();
@@ -161,7 +161,7 @@ impl Websockets {
         ]
     }
 
-    /// Messages that the server has got.
+    /// Messages received by the server.
     fn count(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.server.port)).unwrap();
         stream.write_all(b"GET /count HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -198,9 +198,9 @@ fn websockets_counts_what_was_checked() {
             assert_eq!(result.bytes_received, 12 * result.requests);
             let sent = result.requests_total + probes(&spec);
             assert_eq!(server.count() - before, sent, "{spec:?}");
-            // A kept connection is opened anew where a ping came between two trials.
+            // A kept connection is reopened if a ping arrived between two trials.
             let upgraded = result.phases.auth.as_ref().map_or(0, |times| times.count());
-            // Those of the first requests may be from before they count.
+            // Connections of the first requests may be older than the measure phase.
             let from_before = u64::from(spec.connections * spec.requests_per_connection);
             assert!(
                 upgraded > 0 || spec.reuse == Reuse::KeepAlive || result.requests <= from_before,
@@ -210,7 +210,7 @@ fn websockets_counts_what_was_checked() {
     }
 }
 
-/// Long messages, binary ones, and those that come back in pieces, with pings between them.
+/// Long messages, binary ones, and messages returned in pieces, with pings between them.
 #[test]
 fn messages_are_read_in_every_form() {
     let Some(server) = websockets() else { return };
@@ -266,7 +266,7 @@ fn what_the_server_refuses_and_closes_is_said() {
         assert!(missing.to_string().contains("status 404, expected 101"), "{missing}");
         let leaves = spec(&endpoint, asking("/leave", b"Hello").into());
         let result = loop {
-            // One of the probes may be the one that is not answered.
+            // A probe may be the message without an answer.
             if let Ok(result) = run(&leaves, SHORT) {
                 break result;
             }

@@ -1,4 +1,4 @@
-//! What is scarce: local ports, places in a listener's backlog, open files. Each shortage is named, never hidden.
+//! Shortages: of local ports, of places in a listener's backlog, of open files. Each is named, never hidden.
 
 use crate::common;
 
@@ -25,7 +25,7 @@ use lasthop_protocol::{
 /// Set in the child process that owns a network namespace.
 const INSIDE: &str = "LASTHOP_TEST_NAMESPACE";
 
-/// Runs the named test of this program again within a network namespace of its own; true when this is that run.
+/// Runs the named test of this program again in a network namespace of its own; true within that run.
 #[expect(clippy::print_stderr, reason = "a skip is said")]
 fn in_own_network(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
@@ -90,13 +90,13 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
     if !in_own_network("shortage::ports_run_out_by_name_and_a_trial_waits_for_them") {
         return;
     }
-    // Ports are scarce per server: what the first one took is free towards the second.
+    // Ports are scarce per server: ports taken towards the first server are free towards the second.
     let servers =
         [Engine::Blocking, Engine::Epoll].map(|engine| (engine, Running::start(Pattern::Echo, Transport::Tcp)));
     sysctl("ip_local_port_range", "40000 40063");
     for (engine, server) in &servers {
         let engine = *engine;
-        // Nothing is used again: 64 ports are 64 connections.
+        // No reuse: 64 ports are 64 connections.
         sysctl("tcp_tw_reuse", "0");
         let spec = Spec {
             engine,
@@ -117,7 +117,7 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
         assert!((16..=64).contains(&ports.left_before), "{ports:?}");
         assert!(first.requests_total <= 64, "{ports:?} {}", first.requests_total);
         assert!(ports.time_wait_peak >= first.requests_total, "{ports:?}");
-        // After a second each may be used again: the next trial waits for that, and says so.
+        // Each port can be reused after a second: the next trial waits for that, and reports it.
         sysctl("tcp_tw_reuse", "1");
         let second = case.trial(phases).unwrap();
         let ports = second.ports.unwrap();
@@ -142,11 +142,11 @@ fn ports_are_no_matter_where_none_are_used_up() {
     assert_eq!(run(&spec(&server.endpoint, echo(64)), SHORT).unwrap().ports, None);
 }
 
-/// A server with room for one in its backlog, which stops accepting when told.
+/// A server with a backlog of one, which stops accepting when told.
 struct Choosy {
     endpoint: Endpoint,
     accepts: Arc<AtomicBool>,
-    /// Nothing will be accepted any more.
+    /// Set when no more connections will be accepted.
     done: Arc<AtomicBool>,
     folder: tempfile::TempDir,
 }
@@ -160,7 +160,7 @@ fn choosy() -> Choosy {
     let (accepts, done) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
     let (going_on, ended) = (accepts.clone(), done.clone());
     thread::spawn(move || {
-        // Parked for good once it is told to stop: the listener stays open, and full.
+        // Once told to stop, the thread parks for good: the listener stays open, and full.
         while going_on.load(SeqCst) {
             let (mut peer, _) = listener.accept().unwrap();
             let mut message = [0; 64];
@@ -184,7 +184,7 @@ fn choosy() -> Choosy {
 }
 
 impl Choosy {
-    /// Stops accepting, and fills the backlog until nobody gets in any more.
+    /// Stops accepting, and fills the backlog until no further connect succeeds.
     fn close(&self) -> Vec<UnixStream> {
         self.accepts.store(false, SeqCst);
         let mut inside = Vec::new();
@@ -252,7 +252,7 @@ fn too_many_connections_for_the_limit_of_open_files_are_refused_with_words() {
     // SAFETY: `limit` is valid for the call to fill.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     if limit.rlim_max > 65_000 {
-        return; // No number of connections that a specification may have is too many here.
+        return; // The limit allows every number of connections that a specification may have.
     }
     let error = Case::prepare(&Spec {
         connections: 65_535,

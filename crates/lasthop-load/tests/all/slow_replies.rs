@@ -1,4 +1,4 @@
-//! Replies that take longer than the trial that asks for them.
+//! Replies that take longer than the trial.
 
 use crate::common;
 
@@ -25,7 +25,7 @@ const PHASES: TrialPhases = TrialPhases {
     measure_ns: 50_000_000,
 };
 
-/// Answers each message after `work` is done with it; the messages are counted from 0.
+/// Answers each message after `work` on its number, which counts from 0.
 fn server(work: impl Fn(u64) + Send + Sync + 'static) -> Accepting {
     let messages = AtomicU64::new(0);
     Accepting::unix(move |mut peer| {
@@ -72,9 +72,9 @@ fn a_queue_is_as_long_as_its_connections_make_it() {
         .unwrap();
         let little = Little::of([&result], &spec).unwrap();
         let mean = result.service_time.as_ref().unwrap().mean() / 1e6;
-        // 200 ms if nothing else runs; what ends in a trial of 50 ms cannot take longer than 60.
+        // 200 ms if nothing else runs; requests that end in a trial of 50 ms cannot take longer than 60.
         assert!(mean > 120.0, "{mean} ms, {reuse:?}, {threads} threads");
-        // So few answers have edges.
+        // With so few replies, the edges of the window matter.
         assert!(
             (6.0..14.0).contains(&little.under_way),
             "{little:?}, {reuse:?}, {threads} threads"
@@ -84,7 +84,8 @@ fn a_queue_is_as_long_as_its_connections_make_it() {
 
 #[test]
 fn a_request_that_is_open_at_the_end_is_followed() {
-    // Four connections take 25 ms at least for so many messages, more than the warm-up, and a window even if each takes 20 ms.
+    // Four connections need at least 25 ms for these messages, more than the warm-up; the window suffices even if each
+    // message takes 20 ms.
     let server = server(|message| {
         let milliseconds = if message == 100 { 3_000 } else { 1 };
         thread::sleep(Duration::from_millis(milliseconds));

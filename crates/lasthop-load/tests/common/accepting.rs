@@ -1,4 +1,4 @@
-//! Servers of a test's own making; also those of lasthop itself.
+//! Servers made by tests, and by lasthop itself.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::{
@@ -10,8 +10,8 @@ use std::{
 use lasthop_protocol::spec::{Address, Endpoint};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// A server of the test's own making: each connection is served on a thread of its own. Dropping it ends the accepting, not
-/// the conversations: these end with their clients.
+/// A server made by a test, with a thread for each connection. Dropping it stops accepting; conversations end with
+/// their clients.
 pub struct Accepting {
     pub endpoint: Endpoint,
     pub folder: tempfile::TempDir,
@@ -66,7 +66,7 @@ impl Accepting {
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        // It wakes who waits in accept, also where the path leads to another listener by now.
+        // Wakes the thread in `accept`, even if the path now leads to another listener.
         self.listener.shutdown(Shutdown::Both).unwrap();
         self.thread.take().unwrap().join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the integration tests share: own servers on private addresses, and specifications for them.
+//! Shared by the integration tests: lasthop's servers on private addresses, and specifications for them.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 mod accepting;
@@ -59,11 +59,11 @@ pub fn certificates(folder: &std::path::Path) -> Certificates {
     }
 }
 
-/// A running own server; dropping it ends it.
+/// A running server of lasthop; dropping it ends the server.
 pub struct Running {
     pub endpoint: Endpoint,
     pub folder: tempfile::TempDir,
-    /// Where a counting server tells what it has received.
+    /// Address of a counting server's counter.
     pub counter: Option<SocketAddr>,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Running {
         Self::slow(pattern, transport, 0)
     }
 
-    /// A server that sleeps after each message, if it counts them.
+    /// A counting server sleeps after each message.
     pub fn slow(pattern: Pattern, transport: Transport, pause_ns: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("lasthop-test{}", folder.path().display());
@@ -147,14 +147,14 @@ pub fn stream(size: u64, chunk: u32) -> Protocol {
     Protocol::from(Stream { size, chunk })
 }
 
-/// A load of so many requests, without a warm-up.
+/// A load of `requests` requests, without a warm-up.
 pub fn counted(spec: &Spec, requests: u64) -> TrialResult {
     let hour = TrialPhases::without_warm_up(3_600_000_000_000);
     let mut case = Case::prepare(spec).unwrap();
     case.counted_trial(hour, Some(requests), || true).unwrap()
 }
 
-/// Requests with a reply, those that were lost, each by a reset, and those that were sent again.
+/// Requests with a reply, requests lost, each by a reset, and requests sent again.
 #[track_caller]
 pub fn some_lost(result: &TrialResult) -> (u64, u64, u64) {
     assert_eq!(result.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Reset]);

@@ -1,6 +1,6 @@
 //! Two rings in shared memory, one for each direction, with one writer and one reader each. A side that has to wait
 //! sleeps on a futex, after spinning for a while if asked to; a side that changes something wakes the other only if
-//! that sleeps.
+//! that side sleeps.
 
 use std::{
     cell::UnsafeCell,
@@ -20,15 +20,15 @@ use rustix::{
 
 use crate::transport::socket::{Ready, Wait};
 
-/// Bytes of a ring: as many as a pipe has. It divides 2³², where the counters of a ring wrap, so no position jumps.
+/// Bytes of a ring: as many as in a pipe. Divides 2³², where the counters of a ring wrap, so no position jumps.
 const CAPACITY: u32 = 64 * 1024;
-/// How long the spinning kind spins before it sleeps: longer than an answer takes on another CPU, and short enough that
-/// a server without clients takes no CPU from others.
+/// How long a side of `shm-spin` spins before it sleeps: longer than a reply takes on another CPU, and short enough
+/// that a server without clients takes no CPU from others.
 const SPIN_NS: u64 = 100_000;
-/// Looks between two readings of the clock.
+/// Checks of the ring between two readings of the clock.
 const LOOKS: u32 = 64;
 
-/// What a side that sleeps waits for.
+/// What a sleeping side waits for.
 const DATA: u32 = 1;
 const ROOM: u32 = 2;
 
@@ -47,10 +47,10 @@ impl Deref for Word {
 
 #[repr(C)]
 struct Ring {
-    /// Bytes that were ever written and read, modulo 2³².
+    /// Total bytes written and read, modulo 2³².
     written: Word,
     read: Word,
-    /// Not 0 once nothing more is written, or nobody reads.
+    /// Not 0 once the writer or the reader has ended.
     ended: Word,
     bytes: UnsafeCell<[u8; CAPACITY as usize]>,
 }
@@ -58,13 +58,13 @@ struct Ring {
 /// Where one side sleeps.
 #[repr(C)]
 struct Bed {
-    /// Changes when the side is woken.
+    /// Changes at each wake-up.
     bell: Word,
-    /// What it waits for; 0 while it is awake.
+    /// What the side waits for; 0 while awake.
     wants: Word,
 }
 
-/// All zero at the beginning. The server is side 0: it writes the first ring and sleeps in the first bed.
+/// Initially all zero. The server is side 0: it writes the first ring and sleeps in the first bed.
 #[repr(C)]
 struct SharedRings {
     rings: [Ring; 2],
@@ -76,14 +76,14 @@ pub struct Memory {
     shared: NonNull<SharedRings>,
     side: usize,
     spins: bool,
-    /// This side's watch has given up. Not shared.
+    /// Whether this side's watch has given up. Not shared.
     is_over: AtomicBool,
-    /// System calls made and not asked for yet.
+    /// System calls not yet reported.
     calls: AtomicU64,
 }
 
-// SAFETY: what is mapped lives as long as this does; of the memory, words are atomic, and bytes are written only by the
-// one writer of their ring before it publishes them, and read only afterwards.
+// SAFETY: the mapping lives as long as this value. Words are atomic; bytes are written only by the one writer of their
+// ring before it publishes them, and read only afterwards.
 unsafe impl Send for Memory {}
 // SAFETY: as above; only one thread sends or receives, others only set flags and wake.
 unsafe impl Sync for Memory {}
@@ -102,7 +102,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// `InvalidData` if it is another file, or one that could still shrink below what is mapped.
+    /// `InvalidData` if the file is no such memory, or could still shrink below the mapping.
     pub fn open(file: OwnedFd, spins: bool) -> io::Result<Self> {
         let is_right =
             fcntl_get_seals(&file)?.contains(sealed()) && fstat(&file)?.st_size == size_of::<SharedRings>() as i64;
@@ -141,7 +141,7 @@ impl Memory {
         self.file.as_fd()
     }
 
-    /// How many system calls were made since this was asked before.
+    /// System calls since the last call of this method.
     pub fn take_calls(&self) -> u64 {
         match self.calls.load(Ordering::Relaxed) {
             0 => 0,
@@ -162,11 +162,11 @@ impl Memory {
         &self.shared().rings[self.side]
     }
 
-    /// Puts in as much as there is room for, which may be nothing.
+    /// Writes as many bytes as there is room for, possibly none.
     ///
     /// # Errors
     ///
-    /// `BrokenPipe` when the peer has ended, `InvalidData` when it has broken the ring.
+    /// `BrokenPipe` if the peer has ended, `InvalidData` if it has broken the ring.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let ring = self.outbound();
@@ -186,11 +186,11 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// `InvalidData` when the peer has broken the ring.
+    /// `InvalidData` if the peer has broken the ring.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Before the look at the ring: whatever was written before the end is then found.
+            // Checked before the ring: this finds all bytes written before the end.
             let is_last = self.has_ended();
             let filled = self.inbound().filled()?;
             if filled > 0 {
@@ -208,7 +208,7 @@ impl Memory {
 
     /// # Errors
     ///
-    /// `InvalidData` when the peer has broken the ring.
+    /// `InvalidData` if the peer has broken the ring.
     pub fn wait(&self, what: Wait) -> io::Result<Ready> {
         let wants = if what == Wait::Write { ROOM } else { DATA | ROOM };
         while !self.is_ready(wants) {
@@ -225,7 +225,7 @@ impl Memory {
         self.is_ready(DATA)
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Tells the peer that no more bytes follow.
     pub fn end(&self) {
         self.outbound().ended.store(1, Ordering::SeqCst);
         self.wake_peer(DATA);
@@ -241,7 +241,7 @@ impl Memory {
         self.is_over.load(Ordering::Acquire) || self.inbound().ended.load(Ordering::Acquire) != 0
     }
 
-    /// A broken ring is ready, so that its error is found.
+    /// Whether a wait for `wants` would end. A broken ring is ready, so that its error is found.
     #[inline]
     fn is_ready(&self, wants: u32) -> bool {
         let is_empty = || self.inbound().filled().is_ok_and(|filled| filled == 0);
@@ -254,19 +254,19 @@ impl Memory {
             return;
         }
         let bed = &self.shared().beds[self.side];
-        // The order closes every gap: a peer that writes from now on sees `wants`; what it wrote before is found by
-        // `is_ready`; and if it rings in between, the bell differs from `rung` and the futex does not sleep.
+        // The order closes every gap: a peer that writes from now on sees `wants`; `is_ready` finds bytes written
+        // before; and if the peer rings in between, the bell differs from `rung` and the futex does not sleep.
         let rung = bed.bell.load(Ordering::SeqCst);
         bed.wants.store(wants, Ordering::SeqCst);
         if !self.is_ready(wants) {
             self.calls.fetch_add(1, Ordering::Relaxed);
-            // Woken, interrupted or too late: in any case it is looked again.
+            // Woken, interrupted or too late: the caller checks again in any case.
             let _ = futex::wait(&bed.bell, futex::Flags::empty(), rung, None);
         }
         bed.wants.store(0, Ordering::SeqCst);
     }
 
-    /// Whether what is waited for came meanwhile.
+    /// Whether the wait ended while spinning.
     fn spin(&self, wants: u32) -> bool {
         let until = clock::now() + SPIN_NS;
         while clock::now() < until {
@@ -293,7 +293,7 @@ impl Memory {
 impl Bed {
     fn wake(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
-        // Not a private futex: whoever sleeps may be in another process.
+        // Not a private futex: the sleeper may be in another process.
         let _ = futex::wake(&self.bell, futex::Flags::empty(), 1);
     }
 }
@@ -312,7 +312,7 @@ impl Ring {
         }
     }
 
-    /// There is room for `bytes`.
+    /// Writes `bytes`, for which there must be room.
     fn write(&self, bytes: &[u8]) {
         let written = self.written.load(Ordering::Relaxed);
         let (first, second) = bytes.split_at(bytes.len().min(left(written)));
@@ -325,7 +325,7 @@ impl Ring {
             .store(written.wrapping_add(bytes.len() as u32), Ordering::SeqCst);
     }
 
-    /// As many bytes are there.
+    /// Fills `buffer`; the ring must hold as many bytes.
     fn read(&self, buffer: &mut [u8]) {
         let read = self.read.load(Ordering::Relaxed);
         let (first, second) = buffer.split_at_mut(buffer.len().min(left(read)));
@@ -350,7 +350,8 @@ fn left(position: u32) -> usize {
 }
 
 fn sealed() -> SealFlags {
-    // A file that shrinks below a mapping turns the next access into a SIGBUS; the last seal keeps the others.
+    // A file that shrinks below a mapping turns the next access into a SIGBUS; the last seal makes the others
+    // permanent.
     SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL
 }
 

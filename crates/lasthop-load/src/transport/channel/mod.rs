@@ -1,6 +1,6 @@
-//! Channels that are no named socket: a server makes one for each client that connects to its Unix socket and hands the
-//! descriptors over (`SCM_RIGHTS`). So they have no name that could outlive a process, and the socket tells each side
-//! when the other one ends.
+//! Channels are no named sockets: a server makes one for each client that connects to its Unix socket and hands over
+//! the descriptors (`SCM_RIGHTS`). So no name outlives a process, and the socket tells each side when the other one
+//! ends.
 
 mod memory;
 mod reader;
@@ -32,7 +32,7 @@ use super::{
     watch::{Awaited, Interrupt},
 };
 
-/// What carries the bytes of one connection, seen from one side.
+/// The medium of a connection, seen from one side.
 #[derive(Debug)]
 enum Medium {
     Pipe {
@@ -46,24 +46,24 @@ enum Medium {
 /// A connection through a channel.
 pub struct Passed {
     medium: Arc<Medium>,
-    /// Where it was handed over. Its end is the peer's end.
+    /// The socket over which the channel was handed over. Its end is the peer's end.
     control: Socket,
 }
 
-/// The server's side; the client's has been handed over.
+/// The server's side of a new channel; the client's side has been handed over.
 enum Made {
     Socket(Socket),
     Medium(Medium),
 }
 
-/// Makes a channel for the client on the other end of `control`.
+/// Makes a channel for the client at the other end of `control`.
 pub fn offer(channel: Transport, control: Socket) -> io::Result<Stream> {
     match make(channel, &control) {
         Ok(Made::Socket(socket)) => Ok(Stream::Plain(socket)),
         Ok(Made::Medium(own)) => Ok(Passed::through(own, control)),
         Err(error) => {
             if let Some(number) = error.raw_os_error() {
-                // Otherwise the client would only see that the connection is closed.
+                // Otherwise the client would only see a closed connection.
                 let number = u8::try_from(number).unwrap_or(u8::MAX);
                 let _ = rustix::net::send(&control, &[number], SendFlags::NOSIGNAL);
             }
@@ -96,11 +96,11 @@ fn make(channel: Transport, control: &Socket) -> io::Result<Made> {
     Ok(own)
 }
 
-/// Takes the channel that the server on the other end of `control` has made.
+/// Takes the channel that the server at the other end of `control` has made.
 ///
 /// # Errors
 ///
-/// The system's own; `InvalidData` if it is none of this kind.
+/// The error of a system call; `InvalidData` for a channel of another kind.
 pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
     let given = taken(&control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
@@ -130,7 +130,7 @@ pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
     Ok(Passed::through(medium, control))
 }
 
-/// Whether what was handed over is of this kind: a server may hand over anything that it can open.
+/// Whether a descriptor is of this kind: a server may hand over anything that it can open.
 fn is(fd: &OwnedFd, kind: FileType) -> bool {
     fstat(fd).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == kind)
 }
@@ -194,11 +194,11 @@ impl Passed {
         sent
     }
 
-    /// 0 is the end of the stream.
+    /// Receives bytes; 0 is the end of the stream.
     ///
     /// # Errors
     ///
-    /// The system's own; `WouldBlock` when the watch has ended it.
+    /// The error of a system call; `WouldBlock` if the watch has ended the wait.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = match &*self.medium {
@@ -207,7 +207,7 @@ impl Passed {
         };
         self.count_calls();
         let count = received?;
-        // What woke this side up may be its own watch, and a peer may go on sending.
+        // The watch itself may have woken this side, and a peer may go on sending.
         if self.control.is_overdue() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
@@ -215,11 +215,11 @@ impl Passed {
         }
     }
 
-    /// As [`Passed::receive`], but never waits.
+    /// Like [`Passed::receive`], but never waits.
     ///
     /// # Errors
     ///
-    /// The same, and `WouldBlock` when nothing is there.
+    /// Also `WouldBlock` if no bytes are there.
     pub fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.medium.is_readable()? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -227,7 +227,7 @@ impl Passed {
         self.receive(buffer)
     }
 
-    /// One for each call of a pipe; shared memory tells by itself.
+    /// Counts the system calls: one for each call of a pipe; shared memory keeps its own count.
     #[inline]
     fn count_calls(&self) {
         let made = if let Medium::Memory(memory) = &*self.medium {
@@ -242,11 +242,11 @@ impl Passed {
         self.control.is_quiet() && matches!(self.medium.is_readable(), Ok(false))
     }
 
-    /// As [`Socket::wait`], but the watch or the peer's end is what ends it early.
+    /// Like [`Socket::wait`], but the watch or the peer's end ends it early.
     ///
     /// # Errors
     ///
-    /// The system's own; `BrokenPipe` when the peer has ended.
+    /// The error of a system call; `BrokenPipe` if the peer has ended.
     pub fn wait(&self, what: Wait) -> io::Result<Ready> {
         self.control.calls().add(1);
         let (read, write) = match &*self.medium {
@@ -269,14 +269,14 @@ impl Passed {
         })
     }
 
-    /// Tells the client that nothing more comes.
+    /// Tells the client that no more bytes follow.
     pub fn farewell(&self) {
         if let Medium::Memory(memory) = &*self.medium {
             memory.end();
         }
     }
 
-    /// Ends the server's waits when the client ends, where the channel itself does not tell.
+    /// Ends the server's waits when the client ends, if the channel itself does not tell.
     pub fn guard(&self) -> io::Result<()> {
         if let Medium::Pipe { .. } = *self.medium {
             return Ok(());
@@ -284,15 +284,15 @@ impl Passed {
         let medium = Arc::clone(&self.medium);
         let control = self.control.as_fd().try_clone_to_owned()?;
         let watch = move || {
-            // The client says nothing here: what comes is its end, or this side's.
+            // The client sends nothing here: only its end, or this side's, ends the receive.
             let _ = through_signals(|| rustix::net::recv(&control, &mut [0_u8], RecvFlags::empty()).map(|(n, _)| n));
             medium.hang_up();
         };
         thread::Builder::new().stack_size(64 * 1024).spawn(watch).map(drop)
     }
 
-    /// What the kernel says that it is: its kind, as [`lasthop_protocol::address::Address::family`] names it, and its
-    /// name.
+    /// What the kernel says about the channel: its kind, named as by [`lasthop_protocol::address::Address::family`],
+    /// and its name.
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {
             Medium::Pipe { read, .. } => read.as_fd(),
@@ -318,12 +318,12 @@ impl Drop for Passed {
     }
 }
 
-/// What a descriptor is, in the kernel's words.
+/// The kernel's name of a descriptor.
 pub fn name_of(fd: RawFd) -> io::Result<String> {
     Ok(fs::read_link(format!("/proc/self/fd/{fd}"))?.display().to_string())
 }
 
-/// Whether a file is mapped so that others see what is written.
+/// Whether a file is mapped so that other processes see what is written.
 fn is_mapped(name: &str) -> io::Result<bool> {
     let maps = files::text("/proc/self/maps")?;
     Ok(maps.lines().any(|line| line.ends_with(name) && line.contains(" rw-s ")))

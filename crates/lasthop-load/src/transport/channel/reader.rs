@@ -1,6 +1,6 @@
 //! Reads from a pipe that another thread can end. Only bytes or the end of all writers wake a thread that reads from a
 //! pipe. This side can bring about neither: the pipe is the server's, and opening it for writing would use this user's
-//! rights. So the thread gets a signal.
+//! rights. So a signal wakes the thread.
 
 use std::{
     cell::Cell,
@@ -16,19 +16,19 @@ use std::{
 
 use rustix::io::Errno;
 
-/// A process ignores it by default, so a signal that comes too late does no harm.
+/// Ignored by default, so that a late signal does no harm.
 const WAKE: libc::c_int = libc::SIGURG;
-/// Between two signals to a thread that does not wait yet.
+/// Interval between signals to a thread that does not wait yet.
 const AGAIN: Duration = Duration::from_micros(100);
 
-/// The thread that reads from a pipe; 0: none does.
+/// The thread that reads from a pipe; 0 if none does.
 #[derive(Debug, Default)]
 pub struct Reader(AtomicI32);
 
 impl Reader {
     /// # Errors
     ///
-    /// The system's own; `WouldBlock` once the wait is `over`.
+    /// The error of the system call; `WouldBlock` once the wait is `over`.
     #[inline]
     pub fn read(&self, pipe: impl AsFd, buffer: &mut [u8], over: impl Fn() -> bool) -> io::Result<usize> {
         self.0.store(own_thread(), Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl Reader {
         received
     }
 
-    /// Ends the read of another thread, for whom the wait is over by now.
+    /// Ends the read of another thread, whose wait must be over.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         loop {
@@ -55,10 +55,10 @@ impl Reader {
             if reader == 0 {
                 return;
             }
-            // SAFETY: it takes no pointers; a thread that is gone gets no signal.
+            // SAFETY: the call takes no pointers; a thread that is gone gets no signal.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), reader, WAKE) };
-            // The signal is lost if it comes after the reader's check and before its `read`, so it is repeated until
-            // the reader is out.
+            // A signal after the reader's check and before its `read` is lost, so it is repeated until the reader has
+            // left.
             thread::sleep(AGAIN);
         }
     }
@@ -76,7 +76,7 @@ fn own_thread() -> i32 {
     }
 }
 
-/// From now on the signal interrupts this thread's calls, and does nothing else.
+/// Lets the signal interrupt this thread's calls, without other effects. Returns the thread's id.
 #[cold]
 fn listen() -> i32 {
     static HANDLED: Once = Once::new();
