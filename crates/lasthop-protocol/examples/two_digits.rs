@@ -1,4 +1,4 @@
-//! Reads a record's trials, and writes them with times of two significant digits instead of three: half as large.
+//! Reads a record's trials and writes them with times of two significant digits instead of three, at half the size.
 
 use std::{
     error::Error,
@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use lasthop_protocol::histogram::Histogram;
 
-/// How the base64 of each histogram begins: with the cookie of HdrHistogram V2.
+/// Beginning of each histogram's base64: the cookie of HdrHistogram V2.
 const BEGIN: &str = "HISTEwAA";
 
 fn two_digits(text: &str) -> Result<String, Box<dyn Error>> {

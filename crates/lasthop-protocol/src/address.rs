@@ -1,5 +1,5 @@
-//! Where a server listens. Everything that depends on the kind of address is asked here, so that a new transport needs
-//! few other files.
+//! Addresses that servers listen on. Everything that depends on the kind of address is here, so that a new transport
+//! needs few other files.
 
 use std::{
     fmt,
@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, Type};
 
-/// Most bytes of a Unix socket's path or abstract name: `sun_path` has 108, one is the NUL.
+/// Maximum length in bytes of a Unix socket's path or abstract name: `sun_path` has 108, one of them for the NUL.
 pub const UNIX_NAME_MAX: usize = 107;
 
-/// What HAProxy writes before an abstract name.
+/// HAProxy's prefix of an abstract name.
 const PADDED: &str = "abns@";
 
 /// An abstract name as [`Address::named`] reads it.
@@ -63,7 +63,7 @@ pub enum Transport {
     Udp6,
 }
 
-/// Of each transport, in the order of [`Transport`]: its word, and its name in a sentence.
+/// Name of each transport, and its name in a sentence, in the order of [`Transport`].
 const NAMES: [(&str, &str); 15] = [
     ("unix", "Unix socket"),
     ("abstract", "abstract Unix socket"),
@@ -101,15 +101,15 @@ impl Transport {
         Self::Udp6,
     ];
 
-    /// What a server hands to each client that connects to its Unix socket, and what their bytes then travel through.
+    /// Channels: a server hands one to each client that connects to its Unix socket.
     pub const CHANNELS: [Self; 4] = [Self::Pipe, Self::Socketpair, Self::Shm, Self::ShmSpin];
 
-    /// The level's name as it is written in experiment files and reports.
+    /// The level's name in experiment files and reports.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }
 
-    /// Its name in a sentence.
+    /// The transport's name in a sentence.
     pub fn title(self) -> &'static str {
         NAMES[self as usize].1
     }
@@ -118,18 +118,18 @@ impl Transport {
         matches!(self, Self::Tls | Self::TlsUnix)
     }
 
-    /// Whether it is TCP, with TLS or without.
+    /// Whether the transport is TCP, with TLS or without.
     pub fn is_tcp(self) -> bool {
         matches!(self, Self::Tcp | Self::Tcp6 | Self::Tls)
     }
 
-    /// Whether a client connects to a Unix socket, if only to be handed a channel there.
+    /// Whether a client connects to a Unix socket, if only to receive a channel there.
     pub fn is_unix(self) -> bool {
         self.address().domain() == Domain::UNIX
     }
 
-    /// The transport that a URL or an address names by this word: all but those of a stream socket. `udp` is of both
-    /// families, because the host that follows tells which.
+    /// The transport that a URL or an address names by this word: any but those of a stream socket. `udp` stands for
+    /// both families, because the host that follows tells which.
     pub fn of_address(word: &str) -> Option<Self> {
         let named = Self::ALL.into_iter().find(|transport| transport.name() == word)?;
         match named.address() {
@@ -139,7 +139,7 @@ impl Transport {
         }
     }
 
-    /// An address of its kind that names nothing yet: no path, no name, port 0.
+    /// An address of this transport's kind with no path, no name and port 0.
     pub fn address(self) -> Address {
         match self {
             Self::Unix | Self::TlsUnix => Address::Unix(PathBuf::new()),
@@ -188,7 +188,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The same kind of address at this path, by this name or at this port, whichever it takes.
+    /// An address of the same kind with this path, name or port, whichever applies.
     pub fn at(&self, path: impl Into<PathBuf>, name: impl Into<String>, port: u16) -> Self {
         match self {
             Self::Unix(_) => Self::Unix(path.into()),
@@ -200,8 +200,8 @@ impl Address {
         }
     }
 
-    /// The abstract socket that is written with `@` before its name, or with `abns@`, as in HAProxy, which pads the name
-    /// with NUL to the whole length of an address.
+    /// The abstract socket written as `@NAME`, or as `abns@NAME` by HAProxy, which pads the name with NUL to the full
+    /// length of an address.
     pub fn named(text: &str) -> Option<Self> {
         let name = text.strip_prefix('@').filter(|name| !name.is_empty());
         let padded = text.strip_prefix(PADDED).filter(|name| !name.is_empty());
@@ -210,7 +210,7 @@ impl Address {
             .map(Self::Abstract)
     }
 
-    /// Whether both are of the same kind, and on the same host, whatever their path, name or port.
+    /// Whether both addresses are of the same kind and on the same host, whatever their path, name or port.
     pub fn is_like(&self, other: &Self) -> bool {
         self.at("", "", 0) == other.at("", "", 0)
     }
@@ -233,14 +233,14 @@ impl Address {
         }
     }
 
-    /// Another host of a network address, the port kept.
+    /// Replaces the host of a network address; the port stays.
     pub fn set_ip(&mut self, ip: IpAddr) {
         if let Self::Tcp(address) | Self::Udp(address) = self {
             address.set_ip(ip);
         }
     }
 
-    /// The file that a Unix socket has.
+    /// The file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) | Self::Channel(_, path) | Self::Packets(_, path) => Some(path),
@@ -274,22 +274,22 @@ impl Address {
         }
     }
 
-    /// Whether it carries whole messages instead of a stream of bytes.
+    /// Whether the socket carries whole messages instead of a stream of bytes.
     pub fn keeps_boundaries(&self) -> bool {
         self.kind() != Type::STREAM
     }
 
-    /// What carries the bytes, as proofs name it: domain and type of a socket, or the kind of a channel.
+    /// The family as in proofs: domain and type of a socket, or the kind of a channel.
     pub fn family(&self) -> &'static str {
         match self {
-            // The kernel does not know that a process spins.
+            // The kernel does not know whether a process spins.
             Self::Channel(Transport::ShmSpin, _) => Transport::Shm.name(),
             Self::Channel(channel, _) => channel.name(),
             _ => family(self.domain(), self.kind()),
         }
     }
 
-    /// The name by which `/proc/net/unix` lists it, if it is there: the kernel shows the NULs of an abstract name as `@`.
+    /// The address's name in `/proc/net/unix`, if it has one: the kernel shows the NULs of an abstract name as `@`.
     pub fn unix_name(&self) -> Option<String> {
         match self {
             Self::Abstract(name) => Some(format!("@{}", name.replace('\0', "@"))),
@@ -297,7 +297,7 @@ impl Address {
         }
     }
 
-    /// The kernel's form.
+    /// The address as the kernel takes it.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ impl Address {
     }
 }
 
-/// A socket's domain and type as proofs name them.
+/// A socket's domain and type, named as in proofs.
 pub fn family(domain: Domain, kind: Type) -> &'static str {
     match (domain, kind) {
         (Domain::UNIX, Type::STREAM) => "unix",
@@ -337,8 +337,8 @@ pub fn family(domain: Domain, kind: Type) -> &'static str {
     }
 }
 
-/// The form that nginx and gunicorn take: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`; `pipe:/path` for a
-/// channel, `unixgram:/path` and `udp:127.0.0.1:8125` for sockets that carry whole messages.
+/// Writes the form of nginx and gunicorn: `127.0.0.1:8000`, `[::1]:8000`, `unix:/path`, `unix:@name`; `pipe:/path` for
+/// a channel, `unixgram:/path` and `udp:127.0.0.1:8125` for sockets that carry whole messages.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -353,7 +353,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Reads what [`Address`] prints.
+/// Reads the form that [`Address`] writes.
 impl FromStr for Address {
     type Err = String;
 
@@ -401,7 +401,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// How a client reaches it. TLS over IPv6 has the name of TLS over IPv4, and over an abstract name that of a path.
+    /// The transport of this endpoint. TLS over IPv6 has the name of TLS over IPv4, and TLS over an abstract name that
+    /// of TLS over a path.
     pub fn transport(&self) -> Transport {
         match (&self.address, self.tls.is_some()) {
             (Address::Tcp(_), true) => Transport::Tls,

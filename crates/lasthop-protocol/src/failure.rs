@@ -1,4 +1,4 @@
-//! Why a request failed: a class to count by, and words for the first of its kind.
+//! Failure of a request: a class to count by, and a message for the first of its kind.
 
 use std::io;
 
@@ -24,13 +24,13 @@ impl Failure {
         }
     }
 
-    /// A system error while connecting. `EAGAIN` there means that a Unix socket's backlog stayed full.
+    /// A system error of a connect. `EAGAIN` means that a Unix socket's backlog stayed full.
     pub fn connect(error: &io::Error) -> Self {
         let class = match error.raw_os_error() {
             Some(libc::EAGAIN) => ErrorClass::BacklogFull,
-            // What a blocking connect says when its `SO_SNDTIMEO` has run out (socket(7)).
+            // Error of a blocking connect after `SO_SNDTIMEO` (socket(7)).
             Some(libc::EINPROGRESS) => ErrorClass::Timeout,
-            // A Unix socket that nobody has bound has no file, where TCP would refuse the connection.
+            // An unbound Unix socket has no file, where TCP would refuse the connection.
             Some(libc::ENOENT) => ErrorClass::Refused,
             _ => class_of(error),
         };
@@ -43,7 +43,7 @@ impl Failure {
         Self::new(class, text)
     }
 
-    /// A system error on an established connection. `WouldBlock` there means that the time is over.
+    /// A system error on an established connection. `WouldBlock` means a timeout.
     pub fn io(during: &str, error: &io::Error) -> Self {
         match class_of(error) {
             ErrorClass::Timeout => Self::timeout(during),
@@ -64,7 +64,7 @@ impl Failure {
         Self::new(ErrorClass::Reset, message)
     }
 
-    /// The server answers that it will not.
+    /// The server refuses the request.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::WrongStatus, message)
     }
@@ -82,7 +82,7 @@ fn class_of(error: &io::Error) -> ErrorClass {
         Some(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN | libc::ECONNABORTED) => ErrorClass::Reset,
         _ => match error.kind() {
             io::ErrorKind::WouldBlock => ErrorClass::Timeout,
-            // The errors of a TLS stream have these two kinds: TLS was violated, or it ended without `close_notify`.
+            // The errors of a TLS stream have two kinds: TLS was violated, or it ended without `close_notify`.
             io::ErrorKind::InvalidData => ErrorClass::Tls,
             io::ErrorKind::UnexpectedEof => ErrorClass::Reset,
             _ => ErrorClass::Os,

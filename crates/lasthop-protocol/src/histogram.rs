@@ -25,8 +25,8 @@ pub struct Histogram {
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
-/// Bins of the same width that a power of two is divided into; with three significant digits HDR takes 2048 for the
-/// lowest range and half as many for each further one.
+/// Base-2 logarithm of the number of equal bins per power of two. With three significant digits HDR uses 2048 bins for
+/// the lowest range and half as many for each further one.
 const HALF_BITS: u32 = 10;
 const HALF: usize = 1 << HALF_BITS;
 const FULL_MASK: u64 = 2 * HALF as u64 - 1;
@@ -34,10 +34,10 @@ const LAST: usize = {
     let power = HIGHEST_NS.ilog2() - HALF_BITS;
     ((power as usize) << HALF_BITS) + (HIGHEST_NS >> power) as usize
 };
-/// How many bins there are.
+/// Number of bins.
 pub const BINS: usize = LAST + 1;
 
-/// The bin of a duration. Zero counts as 1 ns; more than an hour counts as an hour.
+/// The bin's index for a duration. Zero counts as 1 ns; more than an hour counts as an hour.
 #[inline]
 pub fn index(nanoseconds: u64) -> usize {
     let nanoseconds = nanoseconds.max(1);
@@ -46,7 +46,7 @@ pub fn index(nanoseconds: u64) -> usize {
     (((power as usize) << HALF_BITS) + (nanoseconds >> power) as usize).min(LAST)
 }
 
-/// The shortest duration of a bin, and how many there are in it.
+/// The shortest duration of a bin, and how many durations the bin has.
 fn durations(index: usize) -> (u64, u64) {
     // The lowest range takes the first two halves, each further one a half.
     let power = (index >> HALF_BITS).saturating_sub(1);
@@ -73,7 +73,7 @@ impl Histogram {
         self.record_n(nanoseconds, 1);
     }
 
-    /// Records the same duration `count` times.
+    /// Records a duration `count` times.
     pub fn record_n(&mut self, nanoseconds: u64, count: u64) {
         self.merge(&Self::of_counts([(index(nanoseconds), count)]));
     }
@@ -84,7 +84,7 @@ impl Histogram {
         *self = Self::of_sorted(all);
     }
 
-    /// What was recorded since it was like `before`.
+    /// The durations recorded since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let mut earlier = before.counts().peekable();
         Self::of_counts(self.counts().map(|(index, count)| {
@@ -93,7 +93,7 @@ impl Histogram {
         }))
     }
 
-    /// Of counts by bin, where a bin may come several times on end.
+    /// From counts by bin, ascending; a bin may occur several times in a row.
     fn of_sorted(mut bins: Vec<(usize, u64)>) -> Self {
         bins.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -103,7 +103,7 @@ impl Histogram {
         Self::of_counts(bins)
     }
 
-    /// Of counts by bin, each bin once, rising.
+    /// From counts by bin, ascending; each bin occurs once.
     pub fn of_counts(bins: impl IntoIterator<Item = (usize, u64)>) -> Self {
         let mut packed = Vec::new();
         let mut before = 0;
@@ -117,7 +117,7 @@ impl Histogram {
         }
     }
 
-    /// Counts by bin, rising.
+    /// Counts by bin, ascending.
     fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let mut rest = &*self.packed;
         let mut index = 0;
@@ -127,7 +127,7 @@ impl Histogram {
         })
     }
 
-    /// How many durations were recorded.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts().map(|bin| bin.1).fold(0, u64::saturating_add)
     }
@@ -136,8 +136,8 @@ impl Histogram {
         self.packed.is_empty()
     }
 
-    /// The smallest recorded bin that at least the fraction `quantile` (0 to 1) of the durations do not exceed, in
-    /// nanoseconds; 0 when empty.
+    /// The smallest bin that at least the fraction `quantile` (0 to 1) of the durations do not exceed, in nanoseconds;
+    /// 0 when empty.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile.min(1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut below: u64 = 0;
@@ -146,7 +146,7 @@ impl Histogram {
             below >= rank
         });
         reached.map_or(0, |(index, _)| {
-            // As HdrHistogram has it: the lowest value of the bin for the quantile 0, else its highest.
+            // As in HdrHistogram: the lowest value of the bin for the quantile 0, otherwise its highest.
             if quantile == 0.0 {
                 durations(index).0
             } else {
@@ -175,12 +175,12 @@ impl Histogram {
         (squares.sum::<f64>() / self.count().max(1) as f64).sqrt()
     }
 
-    /// Of all durations together, in nanoseconds.
+    /// The sum of all durations, in nanoseconds.
     pub fn sum(&self) -> f64 {
         self.bins().map(|(value, count)| value as f64 * count as f64).sum()
     }
 
-    /// The longest duration that takes, together with longer ones, this `share` of the sum of all; 0 when empty.
+    /// The longest duration that, together with longer ones, makes up this `share` of the sum; 0 when empty.
     pub fn heavy(&self, share: f64) -> u64 {
         let mut lighter = self.sum() * (1.0 - share);
         let reached = self.bins().find(|(value, count)| {
@@ -190,22 +190,22 @@ impl Histogram {
         reached.map_or(0, |(value, _)| value)
     }
 
-    /// How many values there are in a range.
+    /// The number of durations in a range.
     pub fn within(&self, range: &Range<u64>) -> u64 {
         let bins = self.bins().filter(|(value, _)| range.contains(value));
         bins.map(|(_, count)| count).sum()
     }
 
-    /// The bins that hold something: (middle of the bin in nanoseconds, count), rising.
+    /// The bins that are not empty, ascending: (middle of the bin in nanoseconds, count).
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts().map(|(index, count)| (middle(index), count))
     }
 }
 
 impl<'a> FromIterator<&'a Histogram> for Histogram {
-    /// All of them merged.
+    /// Merges all histograms.
     fn from_iter<T: IntoIterator<Item = &'a Histogram>>(histograms: T) -> Self {
-        // Dense for once: `merge` would sort all bins again for each of many histograms.
+        // Dense here: `merge` would sort all bins again for each histogram.
         let mut counts = vec![0_u64; BINS];
         for (index, count) in histograms.into_iter().flat_map(Histogram::counts) {
             counts[index] = counts[index].saturating_add(count);
@@ -249,7 +249,7 @@ impl fmt::Debug for Histogram {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Readers reserve and go through all bins up to this bound. The format wants at least twice the lower one.
+        // Readers reserve and scan all bins up to this bound. The format requires at least twice the lower one.
         let highest = self.max().max(2);
         let mut dense: Hdr<u64> = Hdr::new_with_bounds(1, highest, DIGITS).map_err(S::Error::custom)?;
         self.counts()
@@ -262,9 +262,10 @@ impl Serialize for Histogram {
     }
 }
 
-/// The reader reserves what a header claims, and unpacks what is compressed, before it has seen that much.
+/// Whether the length in the header is true. A reader reserves the claimed length, and decompresses, before it has seen
+/// as many bytes.
 fn is_as_long_as_it_says(bytes: &[u8]) -> bool {
-    // Of V2 without compression; a compressed histogram has another cookie and is refused.
+    // V2 without compression; a compressed histogram has another cookie and is refused.
     const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
     const HEADER: usize = 40;
     let Some((&cookie, rest)) = bytes.split_first_chunk() else {
@@ -304,7 +305,7 @@ fn unpacked(text: &str) -> Result<Vec<(usize, u64)>, String> {
     let read: Hdr<u64> = HdrDeserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| format!("{error:?}"))?;
-    // A foreign histogram may have other bounds; ours must all merge.
+    // A foreign histogram may have other bounds; all of lasthop's must merge.
     Ok(read
         .iter_recorded()
         .map(|bin| {
@@ -336,7 +337,7 @@ impl TryFrom<Written> for Histogram {
             }
         };
         bins.sort_unstable_by_key(|bin| bin.0);
-        // The format has signed counts; bins that are one here must not exceed them together.
+        // Counts are signed in the format, and several of its bins may be one here: the sum must not overflow.
         let counted = bins
             .iter()
             .try_fold(0_i64, |sum, bin| sum.checked_add(i64::try_from(bin.1).ok()?));
@@ -462,7 +463,7 @@ mod tests {
         assert!(read.max() >= HIGHEST_NS && read.max() < HIGHEST_NS + HIGHEST_NS / 1_000);
     }
 
-    /// Kept records have such histograms.
+    /// Stored records contain such histograms.
     #[test]
     fn times_of_two_digits_are_read_at_the_middle_of_their_bins() {
         let mut coarse: Hdr<u64> = Hdr::new_with_bounds(1, 1_000_000, 2).unwrap();

@@ -7,10 +7,10 @@ use std::{
 
 use crate::address::{Address, Endpoint, Tls, Transport};
 
-/// What stands for a password.
+/// Placeholder for a password.
 pub const HIDDEN: &str = "***";
 
-/// What is said of a character that should have been encoded.
+/// Error text for a character that should have been encoded.
 pub const UNENCODED: &str =
     "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
 
@@ -30,12 +30,12 @@ pub fn no_port(text: &str) -> String {
     format!("{what} needs a host and a port, for example `127.0.0.1:9000`")
 }
 
-/// What the URL itself does not say.
+/// Settings that a URL does not contain.
 #[derive(Clone, Debug)]
 pub struct UrlOptions {
-    /// Bytes of an echo's message or of a stream's transfer.
+    /// Size in bytes of an echo's message or of a stream's transfer.
     pub size: u32,
-    /// Bytes of a stream's sends.
+    /// Bytes of each send of a stream.
     pub chunk: u32,
     /// PEM file with the certificate authorities to trust; `None` trusts the system's own.
     pub authority: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct UrlOptions {
     pub server_name: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,
-    /// Which of the addresses of a host to connect to, of which there are two or more.
+    /// Chooses the address to connect to if a host has several.
     pub choose: fn(&str, &[Address]) -> Address,
 }
 
@@ -63,21 +63,21 @@ impl Default for UrlOptions {
 /// A URL in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Location<'a> {
-    /// The first word of the scheme: `http` of `http+unix`.
+    /// First word of the scheme: `http` in `http+unix`.
     pub scheme: &'a str,
-    /// The scheme says `+unix`, or names another transport with a path: the path of a socket follows.
+    /// Whether the scheme has `+unix`, or another transport with a path: the path of a socket follows.
     pub is_socket: bool,
-    /// What carries the bytes, if that is no stream socket: a channel, or a socket of whole messages.
+    /// The transport, if it is no stream socket: a channel, or a socket of whole messages.
     pub transport: Option<Transport>,
-    /// TLS is asked for, by `+tls` or by a scheme of the protocol's own.
+    /// Whether the URL asks for TLS, by `+tls` or by a scheme of the protocol's own.
     pub is_secure: bool,
-    /// What follows the scheme and its colon.
+    /// The rest after the scheme and its colon.
     pub rest: &'a str,
     pub options: &'a UrlOptions,
 }
 
 impl<'a> Location<'a> {
-    /// The same with TLS if the scheme is this one.
+    /// This location, with TLS if its scheme is `scheme`.
     pub fn secured_by(self, scheme: &str) -> Self {
         Self {
             is_secure: self.is_secure || self.scheme == scheme,
@@ -85,13 +85,13 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Host with port, and what follows, of `//host:port/…`.
+    /// Host with port, and the rest, of `//host:port/…`.
     pub fn authority(&self) -> (&'a str, &'a str) {
         let rest = self.rest.strip_prefix("//").unwrap_or(self.rest);
         rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()))
     }
 
-    /// The endpoint of a URL that says nothing else: `//host:port` or the path of a socket.
+    /// The endpoint of a URL without further parts: `//host:port` or the path of a socket.
     pub fn endpoint(&self, default_port: Option<u16>) -> Result<Endpoint, String> {
         if self.is_socket {
             self.socket(self.rest)
@@ -100,8 +100,8 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// The path of a socket and what follows it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`. The first `:/` is the
-    /// border, as in nginx: what follows may be or contain a URL. A path with `:/` or `?` has to be encoded.
+    /// The path of a socket and the target after it: `//%2Fpath/uri`, or `/path:/uri` and `///path:/uri`. The first
+    /// `:/` separates them, as in nginx: the target may be or contain a URL. A path with `:/` or `?` must be encoded.
     pub fn socket_and_target(&self) -> Result<(String, &'a str), String> {
         if socket_user(self.rest).is_some() {
             return Err(NO_USER.to_owned());
@@ -142,9 +142,10 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// `user:password@host`, decoded, with the path of a socket in place of a host; either may be absent.
+    /// User, password and host of `user:password@host`, decoded; the path of a socket may take the host's place. User
+    /// and password are optional.
     pub fn credentials<'t>(&self, text: &'t str) -> Result<(Option<String>, Option<String>, &'t str), String> {
-        // The last `@`, because a password may have one that should have been encoded.
+        // The last `@`, because a password may contain an unencoded one.
         let split = if self.is_socket {
             socket_user(text)
         } else {
@@ -160,7 +161,7 @@ impl<'a> Location<'a> {
         Ok((user, password.map(decode_password).transpose()?, host))
     }
 
-    /// An address of the scheme's transport, or of this one if it names none.
+    /// An empty address of the scheme's transport, or of `usual` if the scheme names none.
     fn like(&self, usual: Transport) -> Address {
         self.transport.unwrap_or(usual).address()
     }
@@ -178,7 +179,7 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// The address of a host that is to be connected to.
+    /// The address to connect to for a host.
     pub fn resolved(&self, host: &str, port: u16) -> Result<Address, String> {
         let over = if self.transport == Some(Transport::Udp) {
             Address::Udp
@@ -192,7 +193,7 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// TLS towards this host, if it is asked for.
+    /// TLS towards this host, if the URL asks for it.
     pub fn tls(&self, host: &str) -> Option<Tls> {
         let options = self.options;
         let server_name = options.server_name.clone().unwrap_or_else(|| host.to_owned());
@@ -205,19 +206,20 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Whether a text begins as the path of a socket does. One below the current folder or the home says so.
+/// Whether a text begins like the path of a socket. A path below the current folder or the home starts with `./`, `../`
+/// or `~/`.
 fn is_path(text: &str) -> bool {
     ["/", "./", "../", "~/"]
         .iter()
         .any(|start| text.len() > start.len() && text.starts_with(start))
 }
 
-/// Whether a text begins as the path or the abstract name of a socket does.
+/// Whether a text begins like the path or the abstract name of a socket.
 pub fn is_socket(text: &str) -> bool {
     is_path(text) || Address::named(text).is_some()
 }
 
-/// `host`, `host:port`, `[v6]` or `[v6]:port`; the brackets are taken off.
+/// Splits `host`, `host:port`, `[v6]` or `[v6]:port`; removes the brackets.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -231,7 +233,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(port_number).transpose()?))
 }
 
-/// The host of a URL as a server is told of it: the zone of an IPv6 address, as in `[fe80::1%25eth0]`, means something on
+/// The host of a URL as sent to a server. The zone of an IPv6 address, as in `[fe80::1%25eth0]`, means something on
 /// this machine only.
 pub fn told(host: &str) -> String {
     match host.split_once('%').zip(host.find(']')) {
@@ -240,7 +242,7 @@ pub fn told(host: &str) -> String {
     }
 }
 
-/// An IPv6 address without its zone; any other host as it is.
+/// An IPv6 address without its zone; any other host unchanged.
 fn without_zone(host: &str) -> &str {
     let address = host.split_once('%').map(|(address, _)| address);
     address
@@ -248,7 +250,7 @@ fn without_zone(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// What is not a number is not shown: it may be a password that lacks what should follow it.
+/// Reads a port. An error does not show a text that is no number: it may be a password without the `@host` after it.
 pub fn port_number(text: &str) -> Result<u16, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = || {
@@ -261,10 +263,10 @@ pub fn port_number(text: &str) -> Result<u16, String> {
     text.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
-/// The addresses of a host, one at least, each once and in the order of the system.
+/// The addresses of a host, at least one, each once and in the system's order.
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
-    // RFC 6874 encodes the `%` before a zone, which people often do not. Only link-local addresses have one.
+    // RFC 6874 encodes the `%` before a zone, but people often do not. Only link-local addresses have a zone.
     let of_link = |host: &&str| {
         let address: Option<Ipv6Addr> = without_zone(host).parse().ok();
         address.is_some_and(|address| address.is_unicast_link_local() || address.is_multicast())
@@ -300,8 +302,8 @@ pub fn pairs(parameters: &str) -> Result<Vec<(&str, String)>, String> {
         .collect()
 }
 
-/// User and password of `//user:password@/path` and `///:password@/path`, as some clients write them before the path of a
-/// socket, and that path.
+/// User and password of `//user:password@/path` and `///:password@/path`, as some clients write them before the path of
+/// a socket; and that path.
 pub fn socket_user(rest: &str) -> Option<(&str, &str)> {
     let text = rest.strip_prefix("//").unwrap_or(rest);
     let is_user = |text: &&str| {
@@ -313,12 +315,12 @@ pub fn socket_user(rest: &str) -> Option<(&str, &str)> {
     if is_socket(text) || text.starts_with('%') {
         return None;
     }
-    // The last one, as before a host.
+    // The last `@`, as before a host.
     let mut borders = text.rmatch_indices('@').map(|(at, _)| text.split_at(at));
     borders.find_map(|(given, path)| Some((given, path.strip_prefix('@').filter(|path| is_path(path))?)))
 }
 
-/// A text in which `***` stands for what may be a password: what lies between the first colon and the last `@`.
+/// Replaces what may be a password by `***`: the text between the first colon and the last `@`.
 pub fn without_password(text: &str) -> String {
     let user = text.rfind('@').and_then(|at| Some((text[..at].find(':')?, at)));
     user.map_or_else(
@@ -331,7 +333,7 @@ fn decode_password(text: &str) -> Result<String, String> {
     decode(text).map_err(|_| "the password contains a broken percent-encoding; write `%` as `%25`".to_owned())
 }
 
-/// Takes percent-encoding off.
+/// Decodes percent-encoding.
 pub fn decode(text: &str) -> Result<String, String> {
     let broken = || format!("`{text}` contains a broken percent-encoding");
     let mut bytes = Vec::with_capacity(text.len());
@@ -357,8 +359,8 @@ pub fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
-/// A URL or a request's target with [`HIDDEN`] in the place of parameters that are likely to be secret: for records,
-/// from which the rest is asked for again.
+/// A URL or a request's target with [`HIDDEN`] in place of parameters that are likely to be secret: for records, which
+/// leave the secrets to be asked for again.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
     with_parameters(url, |key, value| {
@@ -370,7 +372,7 @@ pub fn without_secrets(url: &str) -> String {
     })
 }
 
-/// The same for everybody's eyes: only parameters that are known to be harmless are shown.
+/// A URL to show to anyone: parameters not known to be harmless are hidden.
 #[must_use]
 pub fn with_harmless(url: &str) -> String {
     let (url, fragment) = url.split_once('#').map_or((url, ""), |(url, _)| (url, "#***"));
@@ -380,7 +382,7 @@ pub fn with_harmless(url: &str) -> String {
     }) + fragment
 }
 
-/// Names of parameters whose values may be shown, of databases, counters and pages.
+/// Parameters whose values may be shown, of databases, counters and pages.
 const HARMLESS: [&str; 25] = [
     "application_name",
     "bytes",
@@ -417,7 +419,7 @@ fn harmless(key: &str, value: &str) -> String {
     }
 }
 
-/// Whether a parameter or a header of this name is likely to be for one person only.
+/// Whether a parameter or a header of this name is likely to be a secret.
 pub fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 11] = [
         "auth",
@@ -437,13 +439,14 @@ pub fn is_secret(name: &str) -> bool {
     WORDS.iter().any(|word| name.contains(word)) || ["code", "hmac", "mac", "sid", "sig"].contains(&name.as_str())
 }
 
-/// The URL with what `shown` makes of the values of its parameters. What is no pair has no name to know it by.
+/// Replaces the values of a URL's parameters by `shown(name, value)`. A part that is no pair has no name to judge it
+/// by.
 fn with_parameters(url: &str, shown: impl Fn(&str, &str) -> String) -> String {
     let Some((location, parameters)) = url.split_once('?') else {
         return url.to_owned();
     };
     let one = |parameter: &str| match parameter.split_once('=') {
-        // `YWJj==` is no pair but base64 with its padding, and its name may be the secret.
+        // `YWJj==` is no pair but base64 with padding, and its name may be the secret.
         Some((key, value)) if !value.trim_matches('=').is_empty() => format!("{key}={}", shown(key, value)),
         _ if parameter.is_empty() => String::new(),
         _ => shown("", parameter),

@@ -1,4 +1,4 @@
-//! How a load is put on an endpoint, whatever the protocol; and what is wrong with a specification.
+//! Options of a load, whatever the protocol; and errors of a specification.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub struct LoadStage {
 }
 
 impl LoadStage {
-    /// Length of all stages in nanoseconds.
+    /// Total length of the stages in nanoseconds.
     pub fn total_ns(stages: &[Self]) -> u64 {
         stages.iter().map(|stage| stage.length_ns).sum()
     }
@@ -133,11 +133,11 @@ impl Timeouts {
     }
 }
 
-/// About the longest that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that is due
-/// meanwhile would leave so much too late.
+/// About the longest time that a sleeping thread takes to wake up on an idle CPU of a virtual machine; a request that
+/// becomes due in this time would be sent that much too late.
 pub const SPIN_BEFORE_DUE_NS: u64 = 50_000;
 
-/// Why so many requests cannot be in a pipeline.
+/// Error text for a pipeline of `depth` requests.
 pub fn pipelined(depth: u32, why: &str) -> String {
     format!("{depth} requests in a pipeline: {why}")
 }

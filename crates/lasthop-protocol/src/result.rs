@@ -1,4 +1,4 @@
-//! What one trial yielded.
+//! The result of a trial.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
@@ -43,7 +43,8 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Whether it is of a whole reply within an intact conversation, which the server may give to some requests only.
+    /// Whether the error is in a complete reply within an intact conversation; a server may give such replies to some
+    /// requests only.
     pub fn is_of_reply(self) -> bool {
         matches!(self, Self::WrongStatus | Self::WrongContent)
     }
@@ -61,7 +62,8 @@ pub struct ErrorCount {
     pub said: Vec<Said>,
 }
 
-/// An error that a server reports: alike are those with the same status, or without one those with the same text.
+/// An error reported by a server. Errors with the same status are grouped, or without a status those with the same
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub status: Option<u16>,
@@ -70,11 +72,11 @@ pub struct Said {
     pub count: u64,
 }
 
-/// With more that are not alike, the others are one.
+/// Maximum number of groups; further errors share one.
 const SAID_MAX: usize = 20;
 
 impl ErrorCount {
-    /// So many failures of this class.
+    /// Adds `count` failures of this class.
     pub fn add(&mut self, failure: &Failure, count: u64) {
         if self.count == 0 {
             self.first.clone_from(&failure.message);
@@ -106,7 +108,7 @@ impl ErrorCount {
         }
     }
 
-    /// The same of another worker; of two first examples this one stays.
+    /// Adds another worker's errors; the first example of `self` stays.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         for said in other.said {
@@ -159,7 +161,7 @@ impl DriverCost {
 }
 
 impl AddAssign for DriverCost {
-    /// Of several threads, or of one after another. A run delay that is known of one of them only is that one's.
+    /// Adds the cost of another thread, or of a later time. A run delay known for only one of both counts alone.
     fn add_assign(&mut self, other: Self) {
         self.user_ns += other.user_ns;
         self.system_ns += other.system_ns;
@@ -236,8 +238,8 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Whether at least 99 % of the scheduled requests were sent. A rate that was not reached is a failed check: the
-    /// latencies are then those of an overloaded case.
+    /// Whether at least 99 % of the scheduled requests were sent. Otherwise a check fails: the latencies are those of
+    /// an overloaded case.
     pub fn is_reached(&self) -> bool {
         self.sent as f64 >= 0.99 * self.scheduled as f64
     }
@@ -300,7 +302,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The same of another worker.
+    /// Adds another worker's counts.
     pub fn add(&mut self, other: &Self) {
         self.due += other.due;
         self.right.merge(&other.right);
@@ -308,7 +310,7 @@ impl Slot {
 }
 
 impl StageResult {
-    /// The same of another worker, or of another trial.
+    /// Adds the failures of another worker, or of another trial.
     pub fn add_wrong(&mut self, other: Wrong) {
         match self.wrong.iter_mut().find(|own| own.kind() == other.kind()) {
             None => self.wrong.push(other),
@@ -319,7 +321,7 @@ impl StageResult {
         }
     }
 
-    /// Requests that were due and whose end did not come: so many more were outstanding afterwards than before.
+    /// Requests due without an outcome: the increase in outstanding requests.
     pub fn unanswered(&self) -> u64 {
         let wrong: u64 = self.wrong.iter().map(|wrong| wrong.count).sum();
         self.due.saturating_sub(self.right + wrong + self.not_sent)
@@ -468,7 +470,7 @@ pub struct Reported {
 }
 
 impl TrialResult {
-    /// A trial of `elapsed_ns` in which nothing happened.
+    /// A trial of `elapsed_ns` without any request.
     pub fn empty(engine: Engine, elapsed_ns: u64) -> Self {
         Self {
             elapsed_ns,
@@ -482,8 +484,8 @@ impl TrialResult {
         self.requests as f64 * 1e9 / self.elapsed_ns as f64
     }
 
-    /// The latencies that users of the service see: for an open loop the response time, which counts from when a
-    /// request was due; for a closed one the service time. `None` when the driver has none.
+    /// The latencies that users of the service see: the response time for an open loop, which counts from when a
+    /// request was due; the service time for a closed one. `None` if the driver has none.
     pub fn latency(&self) -> Option<&Histogram> {
         if self.offered.is_some() {
             self.response_time.as_ref()
@@ -501,7 +503,7 @@ impl TrialResult {
         self.cost.cpu_ns() as f64 / self.driven_ns() as f64
     }
 
-    /// What the driver's CPU time is of: the measure phase, or everything that a tool did.
+    /// Time that the driver's CPU time covers, in nanoseconds: the measure phase, or a tool's whole run.
     pub fn driven_ns(&self) -> u64 {
         self.ran_ns.unwrap_or(self.elapsed_ns)
     }

@@ -1,4 +1,4 @@
-//! What a driver is asked to do: endpoint × protocol × reuse × load model.
+//! The specification of a load: endpoint × protocol × reuse × load model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Spec {
         }
     }
 
-    /// Checks everything that can be known without opening a socket.
+    /// Checks everything that needs no open socket.
     pub fn validate(&self) -> Result<(), String> {
         within("connections", self.connections.into(), 1, 65_535)?;
         within("threads", self.threads.into(), 1, 1_024)?;
@@ -118,7 +118,7 @@ impl Spec {
         self.validate_protocol()
     }
 
-    /// Checks what is asked, and that it can be asked in this way.
+    /// Checks the protocol's parameters, and that this load suits the protocol.
     pub fn validate_protocol(&self) -> Result<(), String> {
         self.protocol.validate(self.usage())
     }
@@ -138,7 +138,7 @@ impl Spec {
         ))
     }
 
-    /// Whether the blocking engine can drive it.
+    /// Whether the blocking engine can drive this load.
     fn is_plain(&self) -> bool {
         let is_plain = self.connections == self.threads && self.model == Model::Closed && !self.spins();
         is_plain && self.engine != Engine::Epoll
@@ -175,7 +175,7 @@ impl Spec {
         options::possible_rate(open.rate)
     }
 
-    /// Whether a worker is to wait awake, beyond what an open loop does by itself.
+    /// Whether workers busy-poll, beyond what an open loop does by itself.
     pub fn spins(&self) -> bool {
         self.spin_ns.is_some_and(|spin| spin > 0)
     }
@@ -216,7 +216,7 @@ impl Spec {
     }
 
     fn usage(&self) -> Usage {
-        // A connection that carries several requests is closed by the client: the server is told to keep it.
+        // The client closes a connection that carries several requests: the server is told to keep it.
         let reuse = if self.requests_per_connection > 1 {
             Reuse::KeepAlive
         } else {
@@ -233,12 +233,12 @@ impl Spec {
         }
     }
 
-    /// What makes the exchanges of one thread. `self` is valid.
+    /// The factory of one thread's exchanges. `self` must be valid.
     pub fn factory(&self) -> Factory {
         self.protocol.factory(self.usage())
     }
 
-    /// Whether a connection is to be closed after each reply, or after each unit of requests.
+    /// Whether a connection is closed after each reply, or after each unit of requests.
     pub fn closes_each_time(&self) -> bool {
         self.reuse == Reuse::PerRequest || self.protocol.closes_each_time()
     }
@@ -257,7 +257,7 @@ mod tests {
         http::{Http, HttpExpect, HttpVersion},
     };
 
-    /// As the first version of the wire protocol wrote it: later fields have defaults.
+    /// A specification of the first version of the wire protocol: later fields have defaults.
     const OLD: &str = r#"{"endpoint": {"address": {"unix": "/s"}}, "protocol": {"echo": {"size": 64}}}"#;
 
     fn spec() -> Spec {

@@ -1,4 +1,4 @@
-//! Whether trials of a case were long enough to say what its latencies are, and how long they have to be.
+//! Whether the trials of a case were long enough to tell its latencies, and how long they have to be.
 
 use std::ops::RangeInclusive;
 
@@ -8,27 +8,27 @@ use crate::{
     spec::{Model, Spec},
 };
 
-/// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by how many
-/// are answered in a unit of time. A closed loop knows that number besides.
+/// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by the
+/// throughput. In a closed loop that number is also known otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Little {
-    /// Requests under way by the law, on average.
+    /// Mean requests under way, by the law.
     pub under_way: f64,
-    /// How many there can have been.
+    /// Possible numbers of requests under way.
     pub possible: RangeInclusive<f64>,
 }
 
-/// By how much the law may be off, as a share: trials have edges.
+/// Tolerance of the law, as a share: trials have edges.
 const TOLERANCE: f64 = 0.1;
-/// Requests at the edges of a phase are few if there are so many times as many others: a 99th percentile does not need
-/// them.
+/// Requests at the edges of a phase are few if there are this many times as many others: a 99th percentile does not
+/// need them.
 const FEW: u64 = 100;
-/// The longest that closing a connection and opening the next one may take beside their requests, in nanoseconds.
+/// Maximum time of closing a connection and opening the next one, besides their requests, in nanoseconds.
 const CLOSING_NS: f64 = 100_000.0;
 
 impl Little {
-    /// `None` for a load whose requests under way are not known (an open loop, or without replies), and without
-    /// latencies.
+    /// `None` without latencies, and for a load whose number of requests under way is unknown (an open loop, or without
+    /// replies).
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialResult>, spec: &Spec) -> Option<Self> {
         if spec.model != Model::Closed || spec.protocol.receipt().is_some() {
             return None;
@@ -46,14 +46,14 @@ impl Little {
             answered += trial.requests as f64;
             elapsed += trial.elapsed_ns as f64;
             errors += trial.error_total();
-            // A stall at an edge of the phase is not seen by the latencies, or is longer than the phase. Where others
-            // are few beside them, it is counted apart. Otherwise the latencies are not those of the load.
+            // The latencies miss a stall at an edge of the phase, or one longer than the phase. If few requests are
+            // affected, their time is added. Otherwise the latencies are not those of the load.
             if (trial.untimed.count + trial.open_at_end.count).saturating_mul(FEW) <= times.count() {
                 beyond += trial.beyond_ns as f64;
             }
         }
         let mean = time / timed;
-        // A unit of several requests has one time, but each of its requests is an answer.
+        // A unit of several requests has one time, but each of its requests has a reply.
         let under_way = (mean * answered / f64::from(spec.requests_per_connection) + beyond) / elapsed;
         let least = match errors {
             0 if spec.closes_each_time() => mean / (mean + CLOSING_NS),
@@ -62,7 +62,7 @@ impl Little {
             _ => 0.0,
         };
         let connections = f64::from(spec.connections);
-        // Of the batch of a pipeline, at least one request is under way and at most all are.
+        // Of a pipeline's batch, at least one request is under way and at most all are.
         let possible = connections * least..=connections * f64::from(spec.pipeline);
         under_way.is_finite().then_some(Self { under_way, possible })
     }
@@ -74,13 +74,13 @@ impl Little {
     }
 }
 
-/// A trial is at least so many times as long as the slow replies of its case.
+/// Minimum length of a trial, as a multiple of the slow replies of its case.
 pub const LEAST_TRIALS: u64 = 3;
 
-/// Replies are slow if they and longer ones take this share of the time of all connections.
+/// Share of all connections' time that slow replies, and longer ones, take.
 const SLOW: f64 = 0.1;
 
-/// How long the slow replies of a case take. A single disturbed trial does not decide it.
+/// Time of the slow replies of a case. A single disturbed trial does not decide it.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
     pooled: Histogram,
@@ -88,10 +88,10 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// Takes a trial into account.
+    /// Takes the latencies of a trial into account.
     pub fn see(&mut self, latencies: &Histogram) {
         let is_worst = latencies.heavy(SLOW) > self.worst.heavy(SLOW);
-        // The worst trial so far is held back, and counts only once there is a worse one.
+        // The worst trial so far is held back, and counts only once a worse one comes.
         let other = if is_worst {
             std::mem::replace(&mut self.worst, latencies.clone())
         } else {
@@ -100,7 +100,7 @@ impl Slow {
         self.pooled.merge(&other);
     }
 
-    /// Nanoseconds; 0 before the second trial.
+    /// Time of the slow replies in nanoseconds; 0 before the second trial.
     pub fn ns(&self) -> u64 {
         self.pooled.heavy(SLOW)
     }
@@ -159,9 +159,9 @@ mod tests {
             &[trial(50, 1_000, &[(200, 50)]), trial(25, 500, &[(200, 24)])],
         );
         assert!((found - 10.0).abs() < 0.02 && holds, "{found}");
-        // What began when nothing was queued, and what a window of 50 ms cut off.
+        // Requests that began without a queue, cut off by a window of 50 ms.
         assert!(!under_way(&one_worker, &[trial(3, 60, &[(20, 1), (40, 1), (60, 1)])]).1);
-        // As many slow replies as there are, and a throughput from when none was under way yet.
+        // All the slow replies, but a throughput that includes a start without any.
         assert!(!under_way(&one_worker, &[trial(632, 100, &[(1, 600), (300, 32)])]).1);
     }
 
@@ -179,7 +179,7 @@ mod tests {
         assert!(under_way(&spec(4), &[stalled(4, 1_000, &[(1, 3_000)])]).1);
         assert!(!under_way(&spec(4), &[stalled(4, 0, &[(1, 3_000)])]).1);
         assert!(!under_way(&spec(4), &[stalled(40, 1_000, &[(1, 3_000)])]).1, "too many");
-        // It was stuck near the end, and long after it.
+        // The connection was stuck near the end, and long after it.
         assert!(under_way(&spec(3), &[stalled(3, -2_400, &[(1, 2_900), (2_500, 1)])]).1);
         assert!(!under_way(&spec(3), &[stalled(3, 0, &[(1, 2_900), (2_500, 1)])]).1);
     }

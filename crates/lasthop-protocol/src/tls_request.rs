@@ -1,15 +1,15 @@
-//! What a protocol says in plain before a TLS handshake, if it does not begin with one.
+//! The plaintext of a protocol before a TLS handshake, if it does not begin with one.
 
 use crate::failure::Failure;
 
-/// Both sides' words in plain. The server says its own unasked (`server_first`), or as the answer to the request.
+/// Both sides' plaintext before TLS. The server sends its part unasked (`server_first`), or in reply to the request.
 #[derive(Clone, Copy)]
 pub struct TlsRequest {
-    /// Asks for TLS.
+    /// The request for TLS.
     pub request: &'static [u8],
     pub server_first: bool,
-    /// How many bytes are missing after those that the server has said; 0 when its words are whole.
+    /// Bytes missing after those received from the server; 0 when its plaintext is complete.
     pub missing: fn(&[u8]) -> Result<usize, Failure>,
-    /// What a null server says.
+    /// A null server's plaintext.
     pub granted: &'static [u8],
 }

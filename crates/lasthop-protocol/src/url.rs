@@ -1,10 +1,10 @@
-//! An endpoint and what to say to it, written as a URL. Each protocol reads its own forms; what they have in common:
+//! An endpoint and its protocol, written as a URL. Each protocol reads its own forms; common to all:
 //!
 //! | form | meaning |
 //! |---|---|
 //! | `SCHEME://host[:port]…` | over TCP |
 //! | `SCHEME+unix:/path.sock…` | over a Unix socket; `@name` is an abstract one, `./` and `~/` are left to the caller |
-//! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+shm`, `+shm-spin` | over a channel that the server hands out there |
+//! | `SCHEME+pipe:/path.sock`, `+socketpair`, `+shm`, `+shm-spin` | over a channel that the server hands over there |
 //! | `SCHEME+unixgram:/path.sock`, `+seqpacket` | over a Unix socket that carries whole messages |
 //! | `SCHEME+udp://host:port` | over UDP |
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
@@ -17,14 +17,13 @@ use crate::{
     protocol::{PROTOCOLS, Protocol},
 };
 
-/// The URL as it may be shown and kept, with `***` in the place of passwords and of parameters that are not known to be
-/// harmless. It need not be one that is understood.
+/// The URL in a form to show and keep, with `***` in place of passwords and of parameters that are not known to be
+/// harmless. It need not be a valid URL.
 pub fn redacted(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let lower = scheme.to_ascii_lowercase();
     let authority = url.find("://").map_or(0, |at| at + 3);
-    // A password that is not encoded as it should be may contain anything; a path of HTTP or of a socket may contain
-    // `@`.
+    // A wrongly encoded password may contain any character; a path of HTTP or of a socket may contain `@`.
     let (start, end) = match lower.as_str() {
         _ if url[authority..].starts_with("unix:") => (0, 0),
         "http" | "https" | "ws" | "wss" if authority > 0 => {
@@ -43,7 +42,7 @@ pub fn redacted(url: &str) -> String {
 
 /// Reads a URL. Host names are looked up; of several addresses, `options` choose one.
 pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), String> {
-    // What follows a colon and begins with a digit is a port: `localhost:8000` has no scheme.
+    // A colon before a digit precedes a port: `localhost:8000` has no scheme.
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     let split = url.split_once(':').filter(|(_, rest)| !is_port(rest));
     let (scheme, rest) = split.ok_or_else(|| {
@@ -51,7 +50,7 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
         format!("`{shown}` has no scheme (for example `http://127.0.0.1:8000/` or `http+unix:/run/app.sock:/`)")
     })?;
     let scheme = scheme.to_ascii_lowercase();
-    // HTTP is what most people mean by a bare socket.
+    // Most people mean HTTP by a bare socket.
     let scheme = if scheme == "unix" { "http+unix" } else { &scheme };
     let mut words = scheme.split('+');
     let first = words.next().unwrap_or_default();
@@ -354,7 +353,8 @@ mod tests {
         );
     }
 
-    /// Where clients write them: redis-rs before the path, as in a URL over TCP; libpq, Node and Rails in their own ways.
+    /// Credentials where clients write them: redis-rs before the path, as in a URL over TCP; libpq, Node and Rails in
+    /// their own ways.
     #[test]
     fn sockets_of_databases_are_understood_as_their_clients_write_them() {
         let socket = || Address::Unix("/run/s.sock".into());
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(address("redis+unix:///a@/s.sock"), Address::Unix("/a@/s.sock".into()));
     }
 
-    /// No server is told of a zone, and no certificate has one. `::1` is on every link.
+    /// No server is told a zone, and no certificate has one. `::1` is on every link.
     #[test]
     fn an_address_of_ip_may_have_a_zone() {
         let (endpoint, protocol) = read("https://[::1%25lo]:1/x").unwrap();
@@ -576,7 +576,7 @@ mod tests {
 
         #[test]
         fn no_text_is_too_strange(rest in "[/:@%\\[\\]?=&#a.0-9é]{0,20}", scheme in 0usize..6) {
-            // Only forms without a name to look up.
+            // Only forms without a host name to look up.
             let scheme = ["http+unix", "redis+unix", "echo+unix", "stream+tls+unix", "https+unix", "nope"][scheme];
             let _ = read(&format!("{scheme}:{rest}"));
         }

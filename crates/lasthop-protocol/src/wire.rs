@@ -1,7 +1,7 @@
-//! The protocol of `lasthop drive`: one JSON object a line, requests on standard input, replies on standard output.
+//! The protocol of `lasthop drive`: one JSON object per line, requests on standard input, replies on standard output.
 //!
 //! The driver first writes [`Reply::Hello`]. After that every request gets exactly one reply, in order. End of input
-//! ends the driver. A foreign driver (a script of an experiment) speaks the same lines: `docs/your-own-driver.md`.
+//! ends the driver. A foreign driver (a script of an experiment) uses the same lines: `docs/your-own-driver.md`.
 //!
 //! History of [`VERSION`]:
 //! - 1: prepare, trial, close.
@@ -17,7 +17,7 @@ use crate::{
     spec::{LoadStage, Spec},
 };
 
-/// Rises with every change that an older peer cannot understand.
+/// Increases with every change that an older peer cannot understand.
 pub const VERSION: u32 = 1;
 
 /// What lasthop asks of a driver.
@@ -141,10 +141,10 @@ pub fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Op
 ///
 /// # Errors
 ///
-/// It is not the JSON of a `T`: which field is wrong, and why.
+/// The line is not the JSON of a `T`: names the wrong field, and why.
 pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| {
-        // Once more, because to remember the path of every field takes time.
+        // Parsed again, because tracking the path of every field takes time.
         let mut again = serde_json::Deserializer::from_slice(line);
         match serde_path_to_error::deserialize::<_, T>(&mut again) {
             Err(with_path) => with_path.to_string(),
@@ -155,7 +155,7 @@ pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
 
 /// Writes `message` as one line and flushes it.
 pub fn write_line<T: Serialize>(output: &mut impl Write, message: &T) -> io::Result<()> {
-    // Written only when it is whole: an error of serialising must not leave half a line behind.
+    // Written only when complete: an error of serialising must not leave half a line behind.
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     output.write_all(&line)?;

@@ -1,4 +1,4 @@
-//! Checks a body piece by piece against what was expected, without keeping it.
+//! Checks a body piece by piece against the expected one, without keeping it.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// Bytes of a wrong body that its failure shows, from the first one that is wrong, and right ones before it.
+/// Bytes of a wrong body that its failure shows: from the first wrong byte on, and right ones before it.
 const WRONG_SHOWN: usize = 40;
 const RIGHT_SHOWN: usize = 20;
 
-/// Whether a status of HTTP leads elsewhere.
+/// Whether an HTTP status is a redirect.
 pub fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// What a body must be.
+/// The expected body.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Its name in messages.
+    /// The body's name in messages.
     pub what: &'static str,
     pub body: Option<Exact>,
     pub contains: Vec<Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Expects these bytes, where they are known, of what has this name.
+    /// Expects `body`, if known; `what` is its name.
     pub fn of(what: &'static str, body: Option<Exact>) -> Self {
         Self {
             what,
@@ -42,12 +42,12 @@ impl Expected {
         }
     }
 
-    /// The length, where it is known.
+    /// The length, if known.
     pub fn length(&self) -> Option<u64> {
         self.length.or(self.body.as_ref().and_then(Exact::length))
     }
 
-    /// Fewest and most bytes, where they are known.
+    /// Minimum and maximum bytes, if known.
     pub fn lengths(&self) -> Option<RangeInclusive<u64>> {
         let length = self.length.map(|length| length..=length);
         length.or(self.body.as_ref().map(Exact::lengths))
@@ -59,14 +59,15 @@ impl Expected {
 pub struct BodyCheck {
     received: u64,
     mismatch: Option<u64>,
-    /// The first bytes from the mismatch on; without a body to compare with, or behind a wrong head, from the beginning.
+    /// The first bytes from the mismatch on; from the beginning if there is no body to compare with, or the head was
+    /// wrong.
     shown: Vec<u8>,
     found: Vec<bool>,
     /// The last bytes of earlier pieces, one less than the longest text looked for.
     tail: Vec<u8>,
-    /// The body, where only some of it stays.
+    /// The received body, if only parts of the expected one are fixed.
     kept: Vec<u8>,
-    /// Where only the digest is known.
+    /// Used if only the digest is known.
     hasher: Hasher,
 }
 
@@ -113,15 +114,15 @@ impl BodyCheck {
         self.received += piece.len() as u64;
     }
 
-    /// Takes a piece of a body whose head was wrong: it is not checked, but may say why.
+    /// Takes a piece of a body whose head was wrong. The body is not checked, but may say why.
     pub fn glance(&mut self, piece: &[u8]) {
-        // One more than is shown tells that there is more.
+        // One byte more than is shown tells that there are more.
         let room = (EXCERPT + 1).saturating_sub(self.shown.len());
         self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
         self.received += piece.len() as u64;
     }
 
-    /// What was wrong with the head, with the words that the body has for the status. A redirect says itself where to look.
+    /// Adds the beginning of the body to the failure of a wrong status. A redirect needs none: it says where it leads.
     pub fn explained(&self, fault: Failure) -> Failure {
         if self.shown.is_empty() || fault.status.is_none_or(is_redirect) {
             return fault;
@@ -138,7 +139,7 @@ impl BodyCheck {
             .get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
     }
 
-    /// Keeps no more than can be right.
+    /// Keeps at most one byte more than a correct body has.
     fn keep(&mut self, alike: &Alike, piece: &[u8]) {
         let most = usize::try_from(*alike.lengths().end()).unwrap_or(usize::MAX);
         if alike.has_meaning() && self.received <= most as u64 {
@@ -151,7 +152,7 @@ impl BodyCheck {
         if self.mismatch.is_some() {
             return self.show(piece);
         }
-        // Beyond its end the expected body is empty, so whatever comes there differs.
+        // Beyond its end the expected body is empty, so any byte there differs.
         let from = usize::try_from(self.received).unwrap_or(usize::MAX).min(body.len());
         let want = &body[from..body.len().min(from + piece.len())];
         if want != piece {
@@ -162,7 +163,7 @@ impl BodyCheck {
     }
 
     fn show(&mut self, piece: &[u8]) {
-        // Never below 0, because no more than this is ever kept.
+        // Never below 0: `show` keeps no more bytes than this.
         let room = WRONG_SHOWN - self.shown.len();
         self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
     }
@@ -170,7 +171,7 @@ impl BodyCheck {
     fn search(&mut self, texts: &[Vec<u8>], piece: &[u8]) {
         self.found.resize(texts.len(), false);
         let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-        // What may lie across the border of two pieces: the kept tail and the beginning of this piece.
+        // Texts may lie across the border of two pieces: search the kept tail and the beginning of this piece.
         let mut border = self.tail.clone();
         border.extend_from_slice(&piece[..piece.len().min(longest.saturating_sub(1))]);
         for (text, found) in texts.iter().zip(&mut self.found) {
@@ -182,7 +183,7 @@ impl BodyCheck {
         self.tail.drain(..surplus);
     }
 
-    /// The verdict on the whole body.
+    /// Judges the whole body.
     pub fn finish(&mut self, expected: &Expected) -> Result<(), Failure> {
         let what = expected.what;
         if let Some(length) = expected.length.filter(|length| *length != self.received) {
@@ -202,7 +203,7 @@ impl BodyCheck {
             .contains
             .iter()
             .zip(&self.found)
-            // An empty text is in every body, even in one of which no piece has come.
+            // Every body contains an empty text, even a body without any piece.
             .find(|(text, found)| !**found && !text.is_empty())
         {
             Some((text, _)) => {
@@ -285,7 +286,7 @@ impl BodyCheck {
     }
 }
 
-/// How two texts look where they first differ, and which byte that is.
+/// Index of the first byte where two texts differ, and both texts around it.
 pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
     let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     let shown = |text: &[u8]| {
@@ -295,7 +296,7 @@ pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
     (at, [shown(one), shown(other)])
 }
 
-/// Numbers of bytes, in words.
+/// A range of byte counts, in words.
 pub fn in_words(lengths: &RangeInclusive<u64>) -> String {
     let (least, most) = (lengths.start(), lengths.end());
     if least == most {
@@ -305,7 +306,7 @@ pub fn in_words(lengths: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// A range of a body of so many bytes, in words.
+/// A range of a body of `length` bytes, in words.
 fn part(body: &[u8], range: Range<usize>, length: u64) -> String {
     let before = if range.start > 0 { "…" } else { "" };
     let after = if (range.end as u64) < length { "…" } else { "" };
@@ -318,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// The failure of a body, wherever it is cut.
+    /// The failure of a body, the same wherever it is cut.
     fn failure(expected: &Expected, body: &str) -> String {
         let texts = (0..=body.len()).map(|cut| {
             let mut check = BodyCheck::default();
@@ -383,7 +384,7 @@ mod tests {
             ..Expected::of("body", None)
         };
         let mut check = BodyCheck::default();
-        // Twice: nothing of the first body may be left.
+        // Twice: no trace of the first body may remain.
         for _ in 0..2 {
             check.reset();
             long.chunks(100_000).for_each(|piece| check.feed(&expected, piece));

@@ -1,14 +1,14 @@
-//! What the exchanges of most protocols have in common: a reply is read piece by piece and judged when it is whole, and
-//! one that was right is right again. Protocols say how by [`Replies`].
+//! Common parts of most protocols' exchanges: a reply is read piece by piece and judged when complete, and a repeated
+//! correct reply is recognised. Protocols supply [`Replies`].
 
 use std::{cell::RefCell, mem, rc::Rc};
 
 use super::exchange::{Done, Exchange, Factory, Greeting, Progress, Run};
 use crate::failure::Failure;
 
-/// How a protocol asks on one connection, and reads what is answered.
+/// Sends a protocol's requests on one connection and reads the replies.
 pub trait Replies {
-    /// Forgets everything about an earlier connection, of which no reply is under way.
+    /// Forgets everything about an earlier connection, with no reply under way.
     fn reset(&mut self) {}
 
     /// See [`Exchange::secured`].
@@ -29,17 +29,17 @@ pub trait Replies {
     /// Forgets the reply under way.
     fn begin(&mut self);
 
-    /// Takes the next bytes of the reply, at least one of them: how many, and whether the reply ends with them.
+    /// Takes the next bytes of the reply, at least one. Returns how many, and whether the reply ends with them.
     ///
     /// # Errors
     ///
-    /// The reply is wrong in a way after which the connection is of no use.
+    /// The reply is wrong and the connection no longer usable.
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure>;
 
-    /// Judges the whole reply.
+    /// Judges the complete reply.
     fn judge(&mut self) -> Result<(), Failure>;
 
-    /// Bytes of content in the whole reply, which has so many bytes.
+    /// Bytes of content in a complete reply of `received` bytes.
     fn payload(&self, received: u64) -> u64 {
         received
     }
@@ -59,7 +59,7 @@ pub trait Replies {
         0
     }
 
-    /// The peer closed the connection after so many bytes of a reply.
+    /// Handles the peer's close after `received` bytes of a reply.
     fn end(&mut self, received: u64) -> Result<(), Failure> {
         Err(Failure::reset(format!(
             "the peer closed after {received} bytes of a reply"
@@ -71,13 +71,13 @@ pub trait Replies {
 struct Checked<R> {
     replies: R,
     verified: Verified,
-    /// Whether bytes of a reply, or a greeting, have left traces: what was recognised leaves none.
+    /// Whether bytes of a reply, or a greeting, have changed the state; recognised replies do not.
     begun: bool,
     received: u64,
 }
 
 impl Factory {
-    /// Makes an exchange of each that `make` yields; `depth` replies may come at once.
+    /// Makes exchanges of the values of `make`; up to `depth` replies may come at once.
     pub fn checked<R: Replies + 'static>(depth: u32, make: impl Fn() -> R + 'static) -> Self {
         let verified = Verified::new(depth);
         Self::new(move || Checked {
@@ -147,7 +147,7 @@ impl<R: Replies> Exchange for Checked<R> {
             self.received += used as u64;
             if is_whole {
                 let done = self.done(at);
-                // It came in one piece, and it says itself where it ends; otherwise the connection would not be kept.
+                // The reply came in one piece and defines its own end; otherwise the connection would not be kept.
                 if is_fresh && done.keep && done.fault.is_none() {
                     self.verified.remember(&bytes[..at], done.payload);
                 }
@@ -171,25 +171,25 @@ impl<R: Replies> Exchange for Checked<R> {
     }
 }
 
-/// Most bytes that are remembered.
+/// Maximum bytes that are remembered.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// The last reply found right, as it came, shared by all connections of a thread. The same bytes are right again; a
+/// The last correct reply, byte for byte, shared by all connections of a thread. The same bytes are correct again; a
 /// reply that changes (an HTTP Date, once a second) costs one parse.
 #[derive(Clone)]
 struct Verified(Rc<RefCell<Kept>>);
 
 struct Kept {
-    /// The reply, as often as a pipeline may bring it at once.
+    /// The reply, repeated as often as a pipeline may bring it at once.
     bytes: Vec<u8>,
-    /// Bytes of the reply itself; 0 when nothing is remembered.
+    /// Bytes of a single reply; 0 if none is remembered.
     length: usize,
     payload: u64,
     depth: u32,
 }
 
 impl Verified {
-    /// `depth` replies may come at once.
+    /// Up to `depth` replies may come at once.
     fn new(depth: u32) -> Self {
         Self(Rc::new(RefCell::new(Kept {
             bytes: Vec::new(),
@@ -199,8 +199,8 @@ impl Verified {
         })))
     }
 
-    /// The replies that `bytes` begin with, if they are the remembered one. Only replies that say themselves where they
-    /// end may be remembered, so that what begins with one contains just that one.
+    /// The replies that `bytes` begin with, if they equal the remembered one. Only a reply that defines its own end may
+    /// be remembered, so that bytes beginning with it contain exactly that reply.
     #[inline]
     fn recognise(&self, bytes: &[u8], most: u32) -> Option<Run> {
         let kept = &*self.0.borrow();
@@ -221,7 +221,7 @@ impl Verified {
                 payload: kept.payload,
             });
         }
-        // A batch may change within; its first reply may be known all the same.
+        // A batch may change midway; its first reply may still be known.
         let same = replies > 1 && bytes[..length] == kept.bytes[..length];
         same.then_some(Run {
             replies: 1,
@@ -230,7 +230,7 @@ impl Verified {
         })
     }
 
-    /// Remembers a whole, correct reply.
+    /// Remembers a complete, correct reply.
     fn remember(&self, reply: &[u8], payload: u64) {
         if reply.is_empty() || reply.len() > BYTES_MAX {
             return;

@@ -3,9 +3,9 @@
 use super::{exchange::excerpt, line::Line};
 use crate::failure::Failure;
 
-/// Most bytes of a line with a chunk's size, extensions included.
+/// Maximum bytes of a line with a chunk's size, extensions included.
 const LINE_MAX: usize = 1024;
-/// Most bytes of all trailer fields.
+/// Maximum bytes of all trailer fields.
 const TRAILER_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +35,12 @@ impl Chunked {
         self.trailer = 0;
     }
 
-    /// Takes bytes of the body and hands the content to `content`. Returns how many bytes were used when the body is
-    /// whole, `None` when more must come.
+    /// Takes bytes of the body and passes the content to `content`. Returns how many bytes were used if the body is
+    /// complete, `None` if more must come.
     ///
     /// # Errors
     ///
-    /// The bytes are not of the coding, or a line is longer than the limits.
+    /// The bytes violate the coding, or a line exceeds the limits.
     pub fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Option<usize>, Failure> {
         let mut at = 0;
         while at < bytes.len() {
@@ -57,7 +57,7 @@ impl Chunked {
                 continue;
             }
             let most = if self.state == Expecting::Trailer {
-                // Never below 0: each line was held to what was left.
+                // Never below 0: each line was limited to the rest.
                 TRAILER_MAX - self.trailer
             } else {
                 LINE_MAX
@@ -71,7 +71,7 @@ impl Chunked {
         Ok(None)
     }
 
-    /// Acts on a whole line; true at the end of the body.
+    /// Acts on a complete line; true at the end of the body.
     fn end_line(&mut self) -> Result<bool, Failure> {
         let line = &mut self.line.0;
         if line.last() != Some(&b'\r') {
@@ -105,7 +105,7 @@ impl Chunked {
     }
 }
 
-/// The size at the beginning of a chunk's line: hexadecimal digits, then an optional `;extension`.
+/// The chunk size at the beginning of a line: hexadecimal digits, then an optional `;extension`.
 fn chunk_size(line: &[u8]) -> Result<u64, Failure> {
     let end = line
         .iter()
@@ -113,7 +113,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, Failure> {
         .unwrap_or(line.len());
     let digits = &line[..end];
     let bad = || Failure::protocol(format!("chunked coding: {} is not a chunk size", excerpt(line)));
-    // Fifteen digits stay within 64 bits, and `from_str_radix` alone would take a sign.
+    // Fifteen digits fit into 64 bits; `from_str_radix` alone would accept a sign.
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err(bad());
     }

@@ -1,4 +1,4 @@
-//! Bytes that are sent: mostly a text.
+//! Bytes to send: mostly a text.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::exact::Exact;
 
-/// What is sent, byte for byte: a text, or `{ base64 = "…" }` where it is none.
+/// Bytes to send: a text, or `{ base64 = "…" }` for other bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content(pub Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! What only a driver of the experiment's own can say. lasthop hands its parameters on and knows nothing of them.
+//! A protocol that only an experiment's own driver speaks. lasthop passes its parameters on without knowing them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

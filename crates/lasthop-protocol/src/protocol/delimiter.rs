@@ -1,4 +1,4 @@
-//! Where a reply ends in a protocol that lasthop does not know.
+//! The end of a reply in a protocol unknown to lasthop.
 
 use std::{fmt, str::FromStr};
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{escaped::Escaped, exchange::excerpt, line::digits};
 use crate::{failure::Failure, options::within};
 
-/// Most bytes of a reply: as many as a sample may have.
+/// Maximum bytes of a reply: as many as in a sample.
 const REPLY_MAX: u64 = 64 << 20;
-/// Most bytes of a text that ends a reply, and before its length.
+/// Maximum bytes of a text that ends a reply, and before a length.
 const TEXT_MAX: u64 = 4096;
-/// Bytes of a reply without an end that are shown.
+/// Bytes shown of a reply without an end.
 const SHOWN: usize = 61;
 
 /// Where a reply ends.
@@ -55,7 +55,7 @@ impl LengthPrefix {
         usize::from(self.offset) + usize::from(self.width)
     }
 
-    /// Bytes of the reply whose first ones are these, of which there are enough.
+    /// Total bytes of the reply that begins with `head`, which must hold the length.
     fn total(self, head: &[u8]) -> u64 {
         let length = &head[usize::from(self.offset)..self.head()];
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
@@ -123,7 +123,7 @@ impl TryFrom<String> for LengthPrefix {
     }
 }
 
-/// As an option says it.
+/// Writes the form of the option.
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,7 +137,7 @@ impl fmt::Display for End {
 }
 
 impl End {
-    /// The option that says so.
+    /// The option that sets this end.
     pub fn option(&self) -> &'static str {
         match self {
             Self::Until(_) | Self::UntilThen { .. } => "until",
@@ -159,7 +159,7 @@ impl End {
         }
     }
 
-    /// The shortest reply that ends so.
+    /// The shortest reply with this end.
     pub fn shortest(&self) -> Vec<u8> {
         match self {
             Self::Until(text) => text.0.clone(),
@@ -183,15 +183,15 @@ impl End {
     }
 }
 
-/// How much of a reply has come.
+/// How much of a reply has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Reached {
     received: u64,
-    /// Its first bytes.
+    /// The first bytes of the reply.
     head: Vec<u8>,
-    /// Its last bytes, one less than the text that ends it has.
+    /// The last bytes of the reply, one less than in the text that ends it.
     tail: Vec<u8>,
-    /// How many bytes it has, once the text has come that so many follow.
+    /// Total bytes, once the text before the last bytes has come.
     total: Option<u64>,
 }
 
@@ -203,7 +203,7 @@ impl Reached {
         self.total = None;
     }
 
-    /// Takes the next bytes of the reply, at least one of them: how many, and whether it ends with them.
+    /// Takes the next bytes of the reply, at least one. Returns how many, and whether the reply ends with them.
     pub fn take(&mut self, end: &End, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let room = if let End::LengthPrefix(prefix) = end {
             prefix.head()
@@ -257,7 +257,7 @@ impl Reached {
         (left.min(bytes.len() as u64) as usize, left <= bytes.len() as u64)
     }
 
-    /// How many of `bytes` there are up to the end of the text, which may have begun before them.
+    /// Number of `bytes` up to the end of the text, which may have begun in earlier bytes.
     fn find(&mut self, text: &[u8], bytes: &[u8]) -> Option<usize> {
         let before = self.tail.len();
         self.tail.extend_from_slice(&bytes[..bytes.len().min(text.len() - 1)]);
@@ -273,7 +273,7 @@ impl Reached {
         found
     }
 
-    /// The peer closed the connection.
+    /// Handles the peer's close.
     pub fn closed(&self, end: &End) -> Result<(), Failure> {
         if self.received == 0 {
             return Err(Failure::reset("the peer closed the connection without a reply"));
@@ -307,7 +307,7 @@ mod tests {
         End::UntilThen { text, then }
     }
 
-    /// Bytes of the reply that `bytes` begin with, the same in pieces of every size.
+    /// Length of the reply that `bytes` begin with, the same in pieces of every size.
     fn length(end: &End, bytes: &[u8]) -> Result<Option<usize>, ErrorClass> {
         let in_pieces = |size: usize| {
             let mut reached = Reached::default();
@@ -339,7 +339,7 @@ mod tests {
             (until(r"\r\n.\r\n"), b".\r\n.\r\r\n.\r\n.\r\n", Some(10)),
             (until("aab"), b"aaaabaab", Some(5)),
             (until("abab"), b"abaabaab", None),
-            // The text may come again in what follows it.
+            // The text may occur again in the bytes after it.
             (until_then("ab", 3), b"aababab", Some(6)),
             (until_then("ab", 3), b"aabab", None),
             (until_then("ab", 1), b"bababa", Some(4)),
@@ -356,7 +356,7 @@ mod tests {
         ] {
             assert_eq!(length(&end, bytes), Ok(wanted), "{end}");
         }
-        // A length of less than its own bytes, and more than fits.
+        // A length smaller than its own bytes, and a length too large.
         for (end, bytes) in [
             (prefix("4@0+0"), &b"\0\0\0\x03"[..]),
             (prefix("4@0"), b"\x04\0\0\0"),

@@ -1,8 +1,8 @@
 //! A message goes out and must come back byte for byte.
 //!
-//! Message of `size` bytes: 4 bytes `size` and 4 bytes sequence number, both little endian, then a fixed pattern. The
-//! length lets a server read a message whole; the number tells a reply from its neighbours. A server that merely
-//! sends back whatever it gets works as well.
+//! A message of `size` bytes: 4 bytes `size` and 4 bytes sequence number, both little endian, then a fixed pattern. The
+//! length lets a server read a whole message; the number tells replies apart. A server that merely sends back all bytes
+//! works as well.
 
 use std::cell::Cell;
 
@@ -111,27 +111,27 @@ impl ProtocolSpec for Echo {
 
 /// Bytes of the length and the sequence number.
 pub const HEADER: usize = 8;
-/// Most bytes of a message.
+/// Maximum bytes of a message.
 pub const SIZE_MAX: u32 = 16 * 1024 * 1024;
 
-/// Places of connections in the range of numbers: multiples of this are far apart (2³² by the golden ratio).
+/// Distance of connections in the range of numbers: its multiples are far apart (2³² by the golden ratio).
 const SPREAD: u32 = 0x9e37_79b1;
 
 pub struct EchoExchange {
     /// The messages of one batch, one after the other.
     messages: Vec<u8>,
     size: usize,
-    /// Where the awaited message begins, and how much of it has come.
+    /// Where the awaited message begins, and how much of it has arrived.
     at: usize,
     received: usize,
     sequence: u32,
-    /// No message comes back in pieces.
+    /// Whether no message comes back in pieces.
     keeps_boundaries: bool,
 }
 
 impl EchoExchange {
-    /// `echo.size` is at least [`HEADER`]; `depth` messages make a batch. They are numbered from the connection's own
-    /// place on, so that those of another connection do not pass for them.
+    /// `echo.size` must be at least [`HEADER`]; `depth` messages make a batch. Numbers begin at the connection's own
+    /// place, so that another connection's messages are not accepted.
     pub fn new(echo: &Echo, depth: u32, connection: u32) -> Self {
         let mut message: Vec<u8> = (0..echo.size)
             .map(|index| (index.wrapping_mul(31) >> 3) as u8)
@@ -156,7 +156,7 @@ impl Exchange for EchoExchange {
     fn begin(&mut self) {
         self.at = 0;
         self.received = 0;
-        // Not in chunks of the size: that would be a division for every request.
+        // Not in chunks of `size`: that would cost a division for every request.
         let mut at = 0;
         while at < self.messages.len() {
             self.sequence = self.sequence.wrapping_add(1);

@@ -51,7 +51,7 @@ impl TryFrom<&str> for Escaped {
     }
 }
 
-/// The byte that follows a backslash in this way, and in how many characters.
+/// The byte of an escape after its backslash, and how many characters the escape has.
 fn escape(after: &[u8]) -> Option<(u8, usize)> {
     let number = |digits: &[u8], radix| u8::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok();
     let digits = |from: &[u8], radix: u32, most: usize| {

@@ -1,4 +1,4 @@
-//! Bytes of a reply that are expected again: themselves, the digest of many, or those that stay.
+//! Expected bytes of a reply: the bytes themselves, the digest of many, or those that do not change.
 
 pub mod alike;
 
@@ -15,11 +15,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use alike::Alike;
 
-/// Most bytes that are kept as they are; of more, the digest is.
+/// Maximum bytes kept as they are; of more, only the digest is kept.
 pub const KEPT_MAX: usize = 1 << 20;
 
-/// What must come, byte for byte: a text, `{ base64 = "…" }` where it is none, or the digest of more than 1 MiB. Or
-/// what stays of it, byte for byte, and what the parts are that change.
+/// Expected bytes: a text, `{ base64 = "…" }` for other bytes, or the digest of more than 1 MiB. Or the fixed texts,
+/// byte for byte, and the kinds of the parts between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exact {
     Bytes(Vec<u8>),
@@ -27,8 +27,7 @@ pub enum Exact {
     Alike(Alike),
 }
 
-/// Length and digest (XXH3, 128 bits) of bytes. Nobody but the one who chose the seed can find other bytes that have the
-/// same digest.
+/// Length and digest (XXH3, 128 bits) of bytes. Without the seed nobody can find other bytes with the same digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub length: u64,
@@ -39,7 +38,7 @@ pub struct Digest {
 impl Digest {
     fn of(bytes: &[u8]) -> Self {
         let mut seed = [0; 8];
-        // Without randomness the digest is as good against everything but malice.
+        // Without randomness the digest still protects against everything but malice.
         let _ = SystemRandom::new().fill(&mut seed);
         let seed = u64::from_le_bytes(seed);
         Self::seeded(bytes, seed)
@@ -55,7 +54,7 @@ impl Digest {
         }
     }
 
-    /// Whether these are the bytes.
+    /// Whether the digest is that of `bytes`.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         self.length == bytes.len() as u64 && *self == Self::seeded(bytes, self.seed)
     }
@@ -70,13 +69,13 @@ impl Exact {
         }
     }
 
-    /// Number of bytes, if it stays.
+    /// Number of bytes, if it is fixed.
     pub fn length(&self) -> Option<u64> {
         let lengths = self.lengths();
         (lengths.start() == lengths.end()).then_some(*lengths.start())
     }
 
-    /// Fewest and most bytes.
+    /// Minimum and maximum bytes.
     pub fn lengths(&self) -> RangeInclusive<u64> {
         let length = match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -86,7 +85,7 @@ impl Exact {
         length..=length
     }
 
-    /// What is checked of what has this name, in words; `size` writes a number of bytes.
+    /// In words: how `what` is checked; `size` writes a number of bytes.
     pub fn checked(&self, what: &str, size: &dyn Fn(u64) -> String) -> String {
         match self {
             Self::Alike(alike) if alike.checked() == 0 => format!("what kind of {what} it is"),

@@ -1,9 +1,9 @@
-//! One connection's side of a protocol, without any socket: an [`Exchange`] yields the bytes of a request and judges
+//! One connection's side of a protocol, without a socket: an [`Exchange`] provides the bytes of a request and judges
 //! the bytes of its reply, in whatever pieces they arrive.
 
 use crate::failure::Failure;
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Bytes of the last piece that belong to the reply.
@@ -12,19 +12,19 @@ pub struct Done {
     pub keep: bool,
     /// Bytes of content in the reply.
     pub payload: u64,
-    /// A wrong answer within an intact conversation: the connection lives on, the request is an error.
+    /// A wrong reply within an intact conversation: the connection stays open, the request is an error.
     pub fault: Option<Box<Failure>>,
 }
 
-/// How far a reply has come.
+/// Progress of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All bytes are taken, and more must come.
+    /// All bytes are taken; more must come.
     More,
     Done(Done),
 }
 
-/// Whole, correct replies, one directly after the other.
+/// Complete, correct replies, one directly after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// At least one.
@@ -34,33 +34,32 @@ pub struct Run {
     pub payload: u64,
 }
 
-/// How far a greeting has come.
+/// Progress of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// All bytes are taken, and more must come.
+    /// All bytes are taken; more must come.
     More,
     Done,
 }
 
-/// One connection's side of a protocol. No call fails without a class to count it by, and none keeps more than a
-/// bounded number of bytes.
+/// One connection's side of a protocol. Every failure has a class to count by, and the bytes kept are bounded.
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
     fn reset(&mut self) {
         self.begin();
     }
 
-    /// After [`Exchange::reset`], before the greeting: the stream is encrypted. The server's certificate (DER), and
-    /// what the server has said in plain before.
+    /// Called after [`Exchange::reset`] and before the greeting on an encrypted stream, with the server's certificate
+    /// (DER) and its plaintext before TLS.
     fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
-    /// Speaks before the first request: authentication, settings. Takes what was received, nothing the first time, and
-    /// appends what is to be sent.
+    /// Conducts the greeting before the first request: authentication, settings. Takes received bytes, none the first
+    /// time, and appends bytes to send.
     fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         Ok(Greeting::Done)
     }
 
-    /// After the greeting: whether the server wanted a password. `None` where the protocol has none.
+    /// After the greeting: whether the server asked for a password; `None` if the protocol has none.
     fn password_asked(&self) -> Option<bool> {
         None
     }
@@ -68,31 +67,31 @@ pub trait Exchange {
     /// Prepares the next request, or the next batch of a pipeline.
     fn begin(&mut self);
 
-    /// The bytes of the request or batch that was begun. They may grow with each [`Exchange::receive`]: by an answer to
-    /// what came, or by what was not allowed before.
+    /// The bytes of the current request or batch. They may grow with each [`Exchange::receive`]: by an answer to
+    /// received bytes, or by bytes that were not allowed before.
     fn request(&self) -> &[u8];
 
-    /// Prepares the last `left` requests of a batch of `depth` once more, on a new connection. Returns how many of the bytes
-    /// of [`Exchange::request`] are those of the others.
+    /// Prepares the last `left` requests of a batch of `depth` again, on a new connection. Returns how many bytes of
+    /// [`Exchange::request`] belong to the other requests.
     fn begin_again(&mut self, left: u32, depth: u32) -> usize {
         self.begin();
         (left..depth).for_each(|_| self.next_reply());
         self.request().len() / depth as usize * (depth - left) as usize
     }
 
-    /// How many of so many requests without a reply the server has said that it does not take.
+    /// How many of the outstanding requests the server has declined.
     fn declined(&self, _outstanding: u32) -> u32 {
         0
     }
 
-    /// Turns to the next reply of the batch: from the beginning, unless the replies of a batch differ.
+    /// Starts the next reply of the batch: from the beginning, unless the replies of a batch differ.
     fn next_reply(&mut self) {
         self.begin();
     }
 
-    /// The run of at most `most` replies that `bytes` begin with, found by comparing with what is known to be right.
-    /// `None` says nothing about the bytes: [`Exchange::receive`] judges them. Asked only before the first byte of a
-    /// reply; [`Exchange::next_reply`] is called for each of the run that is not the last of its batch.
+    /// The run of at most `most` replies that `bytes` begin with, found by comparison with known correct replies.
+    /// `None` tells nothing: [`Exchange::receive`] judges the bytes. Called only before the first byte of a reply.
+    /// [`Exchange::next_reply`] follows for each reply of the run except the last of its batch.
     fn recognise(&mut self, _bytes: &[u8], _most: u32) -> Option<Run> {
         None
     }
@@ -101,23 +100,23 @@ pub trait Exchange {
     ///
     /// # Errors
     ///
-    /// The reply is wrong in a way after which the connection is of no use.
+    /// The reply is wrong and the connection no longer usable.
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
 
-    /// Whether the reply under way says nothing of its end, so that it ends with the connection.
+    /// Whether the current reply does not define its end, so that it ends with the connection.
     fn is_endless(&self) -> bool {
         false
     }
 
-    /// The peer closed the connection: the end of a reply in some protocols, an error in others.
+    /// Handles the peer's close: the end of a reply in some protocols, an error in others.
     fn end(&mut self) -> Result<Done, Failure>;
 }
 
-/// Makes the exchanges of one thread; they share what is equal among them.
+/// Makes the exchanges of one thread, which share their common data.
 pub struct Factory(Box<dyn Fn() -> Box<dyn Exchange>>);
 
 impl Factory {
-    /// Makes an exchange by `make` for each connection.
+    /// Makes an exchange with `make` for each connection.
     pub fn new<E: Exchange + 'static>(make: impl Fn() -> E + 'static) -> Self {
         Self(Box::new(move || Box::new(make())))
     }
@@ -127,8 +126,8 @@ impl Factory {
     }
 }
 
-/// Hands a piece of a greeting to `take` until that says that the greeting is over; it also says how many bytes it
-/// used.
+/// Passes pieces of a greeting to `take` until the greeting is over. `take` returns how many bytes it used, and whether
+/// the greeting is over.
 pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), Failure>) -> Result<Greeting, Failure> {
     let mut at = 0;
     while at < input.len() {
@@ -146,10 +145,10 @@ pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), F
     Ok(Greeting::More)
 }
 
-/// Bytes of an excerpt.
+/// Maximum bytes of an excerpt.
 pub const EXCERPT: usize = 60;
 
-/// `bytes` in words, for messages: printable, cut after 60 bytes.
+/// `bytes` for messages: printable, cut after 60 bytes.
 pub fn excerpt(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(EXCERPT)];
     let dots = if cut.len() < bytes.len() { "…" } else { "" };
@@ -174,12 +173,12 @@ pub(crate) mod testing {
         }
     }
 
-    /// An exchange of one request at a time.
+    /// An exchange with one request at a time.
     pub fn exchange(protocol: &dyn ProtocolSpec) -> Box<dyn Exchange> {
         protocol.factory(usage(1)).exchange()
     }
 
-    /// The outcome of one reply fed in the given pieces, then the end of the stream: content and fault, or failure.
+    /// Feeds one reply in the given pieces, then the end of the stream. Returns content and fault, or the failure.
     pub fn feed(exchange: &mut dyn Exchange, pieces: &[&[u8]]) -> Result<(u64, bool, Option<Failure>), Failure> {
         exchange.reset();
         exchange.begin();
@@ -196,7 +195,7 @@ pub(crate) mod testing {
         Ok((done.payload, done.keep, done.fault.map(|fault| *fault)))
     }
 
-    /// Feeds `reply` in one piece, byte by byte, and cut once at every boundary: all must have the same outcome.
+    /// Feeds `reply` in one piece, byte by byte, and cut at each position: all outcomes must be equal.
     pub fn same_at_every_cut(
         exchange: &mut dyn Exchange,
         reply: &[u8],

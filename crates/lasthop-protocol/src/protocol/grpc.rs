@@ -1,4 +1,4 @@
-//! gRPC: one unary call over and over, on HTTP/2.
+//! gRPC: one unary call, repeated, on HTTP/2.
 
 use std::mem;
 
@@ -28,9 +28,9 @@ use crate::{
     options::within,
 };
 
-/// Most bytes of field 1, and of a batch.
+/// Maximum bytes of field 1, and of a batch.
 const BYTES_MAX: u64 = 64 << 20;
-/// Every server can offer it: a message without content asks whether it serves.
+/// The health check, which every server can offer: its empty message asks whether the server serves.
 const HEALTH: &str = "grpc.health.v1.Health/Check";
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -127,7 +127,7 @@ pub enum GrpcExpect {
 }
 
 impl Grpc {
-    /// The message of the request with what gRPC puts before it.
+    /// The request's message with gRPC's prefix.
     pub fn data(&self) -> Vec<u8> {
         prefixed(&self.message())
     }
@@ -157,7 +157,7 @@ impl Grpc {
         }
     }
 
-    /// The head of the request.
+    /// The header fields of the request.
     fn fields(&self, usage: Usage) -> Vec<u8> {
         let path = format!("/{}", self.method);
         let own = [
@@ -185,7 +185,7 @@ impl Grpc {
     }
 }
 
-/// A name and a value of metadata that can be sent beside the headers of gRPC's own.
+/// Checks a name and a value of metadata to send beside gRPC's own headers.
 fn valid_metadata(name: &str, value: &str) -> Result<(), String> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_plain) {
@@ -198,7 +198,7 @@ fn valid_metadata(name: &str, value: &str) -> Result<(), String> {
     if name == "content-type" || http2::OF_CONNECTION.contains(&name) {
         return Err(format!("gRPC sets `{name}` itself: leave it out"));
     }
-    // It may be a secret.
+    // The value may be a secret.
     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         let text =
             format!("the value of `{name}` is not printable ASCII: name it `{name}-bin`, and encode it in base64");
@@ -207,12 +207,12 @@ fn valid_metadata(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A message of protobuf with this as its only field; with nothing it is empty.
+/// A protobuf message with `content` as its only field; empty without content.
 fn field_1(content: &[u8]) -> Vec<u8> {
     if content.is_empty() {
         return Vec::new();
     }
-    // Number 1, and a length follows.
+    // Field number 1; a length follows.
     let mut message = vec![0x0a];
     let mut left = content.len();
     while left > 0x7f {
@@ -224,7 +224,7 @@ fn field_1(content: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A message with what gRPC puts before it.
+/// A message with gRPC's prefix.
 fn prefixed(message: &[u8]) -> Vec<u8> {
     [&[0], &(message.len() as u32).to_be_bytes()[..], message].concat()
 }
@@ -319,7 +319,7 @@ impl ProtocolSpec for Grpc {
         self.hidden = options.hidden.drain(..).map(|name| name.to_ascii_lowercase()).collect();
         let (host, metadata) = http::split_host(mem::take(&mut options.headers));
         self.host = host.unwrap_or_else(|| mem::take(&mut self.host));
-        // HTTP/2 has no other names.
+        // HTTP/2 has only lower-case names.
         let lower = metadata
             .into_iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value));
@@ -364,17 +364,17 @@ impl ProtocolSpec for Grpc {
     }
 }
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Bytes before a message: a compression flag, and the length.
 const PREFIX: usize = 5;
 const OK: u16 = 200;
 
-/// The message of a whole, correct reply.
+/// The message of a complete, correct reply.
 fn message(reply: &[u8]) -> Result<Vec<u8>, Failure> {
     let (_, mut data) = http2::parts(reply)?;
     Ok(data.split_off(PREFIX.min(data.len())))
 }
 
-/// A reply of one message, judged as grpc-go does, and a little stricter.
+/// Checks a reply of one message as grpc-go does, and a little more strictly.
 struct Unary;
 
 impl Meaning for Unary {
@@ -422,7 +422,7 @@ impl Meaning for Unary {
     }
 }
 
-/// The status of the call, if these fields say that it is a success.
+/// The HTTP status, if these fields report success.
 fn status(fields: &Fields) -> Result<Option<u16>, Failure> {
     let mut status = None;
     for value in fields.values("grpc-status") {
@@ -443,7 +443,7 @@ fn status(fields: &Fields) -> Result<Option<u16>, Failure> {
     }
 }
 
-/// `application/grpc`, alone or with what its messages are.
+/// Whether the media type is `application/grpc`, alone or with a message format.
 fn is_grpc(media: &[u8]) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     let begins = media
@@ -452,7 +452,7 @@ fn is_grpc(media: &[u8]) -> bool {
     begins && matches!(media.get(GRPC.len()), None | Some(b'+' | b';'))
 }
 
-/// The server's answer that the call has failed. The text is percent-encoded.
+/// The failure of a call that the server reports as failed. The text is percent-encoded.
 fn refusal(code: u16, message: &str) -> Failure {
     const NAMES: [&str; 17] = [
         "OK",
@@ -575,7 +575,7 @@ mod tests {
             ]
         };
         exchange.begin();
-        // The heads come first: each window may hold the messages up.
+        // The heads come first: each window may delay the messages.
         let [[head_1, data_1], [head_3, data_3]] = [call(1), call(3)];
         assert_eq!(exchange.request(), [head_1, head_3, data_1, data_3].concat());
         exchange.begin();
@@ -663,7 +663,7 @@ mod tests {
 
     #[test]
     fn a_table_that_the_server_uses_anyway_is_followed() {
-        // `grpc-status: 0` enters the table with the first reply; the second one only names the entry.
+        // `grpc-status: 0` enters the table with the first reply; the second reply only refers to the entry.
         let entry = [b"\x40\x0bgrpc-status".as_slice(), b"\x010"].concat();
         let mut exchange = exchange(&hello(), 1);
         for (stream, last) in [(1, entry), (3, vec![0xbe]), (5, vec![0xbe])] {
@@ -876,7 +876,7 @@ mod tests {
         let data = |stream| frame(DATA, 0, stream, &prefixed(&field_1(b"Hello")));
         let end = |stream| trailers(stream, &[("grpc-status", "0")]);
         let first = [data(1), data(5), end(5)].concat();
-        // A ping and the beginning of another follow the last reply.
+        // A ping and the beginning of another one follow the last reply.
         let rest = [first.clone(), end(1), frame(PING, 0, 0, b"12345678"), [0; 5].to_vec()].concat();
         assert_eq!(
             exchange.receive(&rest),
@@ -937,7 +937,7 @@ mod tests {
             "a window may become negative"
         );
         assert_eq!(hears(&frame(SETTINGS, 0, 0, b"\0\x04\0\x0f\0\0")), whole);
-        // A server that answers before it has everything gets no more.
+        // A server that answers before it has received everything gets no more.
         let mut exchange = super::tests::exchange(&large, 1);
         exchange.begin();
         let early = trailers(1, &[(":status", "200"), ("grpc-status", "12")]);
@@ -1108,7 +1108,8 @@ mod tests {
         }
     }
 
-    /// The same outcome in one piece and byte by byte. Only whether the server leaves may depend on what came already.
+    /// Checks that one piece and single bytes have the same outcome. Only whether the server leaves may depend on the
+    /// bytes received so far.
     fn has_one_outcome(bytes: &[u8]) {
         let outcome =
             |pieces: &[&[u8]]| feed(&mut exchange(&hello(), 1), pieces).map(|(payload, _, fault)| (payload, fault));
@@ -1123,7 +1124,7 @@ mod tests {
         for more in [&right, &head(1), &data, &trailers(1, &[("grpc-status", "0")])] {
             let mut exchange = exchange(&hello(), 1);
             exchange.begin();
-            // What may follow comes between.
+            // Frames that are allowed to follow come between.
             let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]);
             let reset = frame(RST_STREAM, 0, 1, &[0; 4]);
             let rightly = [&right[..], &update, &reset].concat();
@@ -1131,14 +1132,14 @@ mod tests {
                 panic!()
             };
             assert_eq!((done.used, done.fault), (rightly.len(), None), "the rest is refused");
-            // The same, when it comes later.
+            // The same frames, later.
             exchange.reset();
             exchange.begin();
             exchange.receive(&rightly).unwrap();
             exchange.begin();
             let failure = exchange.receive(more).unwrap_err();
             assert_eq!(failure.message, "HTTP/2: stream 1 goes on behind its end");
-            // And while another reply of the batch is awaited.
+            // Also while another reply of the batch is awaited.
             let mut exchange = super::tests::exchange(&hello(), 2);
             exchange.begin();
             exchange.receive(&rightly).unwrap();
@@ -1215,7 +1216,7 @@ mod tests {
                 "HTTP/2: a header block says more than 64 KiB of fields"
             );
         }
-        // The server is told: SETTINGS_MAX_HEADER_LIST_SIZE.
+        // The server is informed: SETTINGS_MAX_HEADER_LIST_SIZE.
         let mut said = Vec::new();
         exchange(&hello(), 1).greet(&[], &mut said).unwrap();
         assert!(said.windows(6).any(|setting| setting == [0, 6, 0, 1, 0, 0]));

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
-/// What lasthop's own server says: the text of the study of 2017.
+/// Message of lasthop's own server: the text of the study of 2017.
 pub const TEXT: &str = "Hello there!";
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -132,8 +132,8 @@ mod tests {
         let mut exchange = HelloExchange::new(&Hello {
             expect: "Hello there!".to_owned(),
         });
-        // The message counts right bytes up to the wrong piece, which depends on the pieces: compare by the letter
-        // only what is right.
+        // The message of a failure counts the right bytes before the wrong piece, and so depends on the pieces: compare
+        // exactly only if the reply is right.
         if "Hello there!".starts_with(reply) {
             return same_at_every_cut(&mut exchange, reply.as_bytes())
                 .map(|done| done.0)

@@ -65,10 +65,11 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((endpoint, asking_for(target, host)))
 }
 
-/// Endpoint, host and target of a URL of HTTP, or of what begins as HTTP. This scheme stands for TLS.
+/// Endpoint, host and target of a URL of HTTP, or of a protocol that begins as HTTP. The scheme `secure` stands for
+/// TLS.
 pub(super) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoint, &'a str, String), String> {
     let mut location = location.secured_by(secure);
-    // As nginx names an upstream: `http://unix:/path:/uri`.
+    // The form of an nginx upstream: `http://unix:/path:/uri`.
     if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| is_socket(rest)) {
         location.is_socket = true;
         location.rest = socket;
@@ -140,7 +141,7 @@ pub(super) fn localhost() -> String {
     "localhost".to_owned()
 }
 
-/// A table, or pairs: these keep a name that comes twice.
+/// A table, or pairs, which can repeat a name.
 pub(super) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
     struct Headers;
     impl<'de> Visitor<'de> for Headers {
@@ -331,7 +332,7 @@ impl ProtocolSpec for Http {
     }
 
     fn repeats(&self) -> Repeats {
-        // The idempotent methods (RFC 9110, section 9.2.2).
+        // Idempotent methods (RFC 9110, section 9.2.2).
         match self.method.as_str() {
             "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE" if !self.is_second() => Repeats::Harmless,
             _ => Repeats::Harmful,
@@ -365,8 +366,8 @@ pub(super) fn split_host(mut headers: Vec<(String, String)>) -> (Option<String>,
     (at.map(|at| headers.remove(at).1), headers)
 }
 
-/// Hides what a target says to one person only, and headers that do or that have one of these names. Whether there was
-/// any.
+/// Hides secrets: in the target, and in headers that look secret or have one of the names `hidden`. Returns whether
+/// there were any.
 pub(super) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], hidden: &[String]) -> bool {
     let mut found = false;
     for (_, value) in headers
@@ -383,12 +384,12 @@ pub(super) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], 
 }
 
 impl Http {
-    /// Whether it is HTTP/2.
+    /// Whether the version is HTTP/2.
     pub fn is_second(&self) -> bool {
         self.version == HttpVersion::V2
     }
 
-    /// A whole reply.
+    /// Parses a complete reply.
     fn parts(&self, reply: &[u8]) -> Result<Whole, Failure> {
         if !self.is_second() {
             return parts(reply);
@@ -418,7 +419,7 @@ impl Http {
         )
     }
 
-    /// The request of HTTP/2, once for each stream.
+    /// The request for HTTP/2, which each stream repeats.
     fn streams(&self, usage: Usage) -> http2::Requests {
         let length = self.body.len().to_string();
         let lower: Vec<(String, &str)> = self
@@ -448,7 +449,7 @@ impl Http {
         }
     }
 
-    /// What the body of a correct reply is.
+    /// The expected body.
     fn expected(&self) -> Expected {
         // A reply to this method has no body, whatever its headers say.
         if self.method == "HEAD" {
@@ -462,7 +463,8 @@ impl Http {
         }
     }
 
-    /// A redirect to the server itself as what it is beside its host, by which endpoints differ anyway.
+    /// A redirect target without its origin if that is the server itself, because endpoints differ in their host
+    /// anyway.
     fn without_origin(&self, target: String) -> String {
         let own = |scheme: &str| {
             let rest = target
@@ -479,18 +481,18 @@ impl Http {
     }
 }
 
-/// What ends a connection on which nothing was answered.
+/// Error text for a connection that ends without a reply.
 pub const NO_REPLY: &str = "the peer closed without a reply";
 
-/// Most bytes of a body, and of those of a batch.
+/// Maximum bytes of a body, and of the bodies of a batch.
 pub const BODY_MAX: u64 = 64 << 20;
 
-/// Headers that say what a body is, or where to find it.
+/// Headers that describe the body, or where to find it.
 const TELLING: [&str; 3] = ["content-type", "content-encoding", LOCATION];
 const LOCATION: &str = "location";
 
 impl HttpExpect {
-    /// Expects the telling headers that all replies have or lack. What is left unchecked.
+    /// Expects the telling headers that all replies have or lack. Returns those that are not checked.
     fn learn_headers(&mut self, replies: &[Whole]) -> Option<String> {
         let mut varying = Vec::new();
         for (place, (name, value)) in replies[0].headers.iter().enumerate() {
@@ -509,7 +511,7 @@ impl HttpExpect {
         })
     }
 
-    /// Expects the body, or what stays of it. What is left unchecked.
+    /// Expects the body, or its fixed parts. Returns the parts that are not checked.
     fn learn_body(&mut self, replies: &[Whole]) -> Option<String> {
         if self.body.is_some() {
             return None;
@@ -521,8 +523,7 @@ impl HttpExpect {
     }
 }
 
-/// The replies whose content is of the kind that most have; those that lead elsewhere than nearly all others are left
-/// out, too.
+/// The replies of the most common kind of content, without those that redirect elsewhere than nearly all others.
 fn of_one_kind(mut replies: Vec<Whole>) -> Vec<Whole> {
     let kind = |whole: &Whole, with_place: bool| {
         let headers = whole.headers.clone();
@@ -537,7 +538,7 @@ fn of_one_kind(mut replies: Vec<Whole>) -> Vec<Whole> {
     for with_place in [false, true] {
         let kinds: Vec<_> = replies.iter().map(|one| kind(one, with_place)).collect();
         let count = |kind: &[String; TELLING.len()]| kinds.iter().filter(|other| *other == kind).count();
-        // The first of those that are as frequent.
+        // The first of equally common kinds.
         let usual = kinds.iter().rev().max_by_key(|kind| count(kind)).cloned();
         let is_rule = usual.as_ref().is_some_and(|kind| 4 * count(kind) >= 3 * kinds.len());
         if !with_place || is_rule {
@@ -547,14 +548,14 @@ fn of_one_kind(mut replies: Vec<Whole>) -> Vec<Whole> {
     replies
 }
 
-/// A final reply of HTTP, with the telling headers, empty where they are missing.
+/// A final reply of HTTP, with its telling headers, empty if missing.
 struct Whole {
     status: u16,
     headers: [(&'static str, String); TELLING.len()],
     body: Vec<u8>,
 }
 
-/// A whole HTTP reply; heads of interim replies (1xx) are passed over.
+/// Parses a complete HTTP reply; heads of interim replies (1xx) are skipped.
 fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -578,7 +579,7 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
     }
 }
 
-/// The value of a header, or its values one after the other; empty where it is missing.
+/// The value of a header, or all its values joined; empty if missing.
 pub(super) fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     joined(named.map(|header| header.value))
@@ -599,19 +600,19 @@ fn or_none(value: String) -> Vec<u8> {
     }
 }
 
-/// Most bytes of a reply's status line and headers, those of interim replies (1xx) before it included.
+/// Maximum bytes of a reply's status line and headers, including interim replies (1xx) before it.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
 pub(super) const HEADERS_MAX: usize = 128;
-/// Most bytes of the body of a wrong answer that are read to keep its connection.
+/// Maximum bytes of the body of a wrong reply that are read to keep its connection.
 pub(super) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
-/// What all connections of a thread ask, and how its replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 struct Requests {
     request: Vec<u8>,
     status: u16,
     headers: BTreeMap<String, String>,
     expected: Expected,
-    /// A reply to this method has no body, whatever its headers say.
+    /// Whether the method is HEAD: the reply has no body, whatever its headers say.
     head_only: bool,
 }
 
@@ -627,11 +628,10 @@ impl Requests {
     }
 }
 
-/// The bytes of the request. `Host`, `Connection` and `Content-Length` are added where the specification's own
-/// headers do not name them.
+/// Encodes the request. Adds `Host`, `Connection` and `Content-Length` if the specification's headers lack them.
 pub(super) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let version = if http.version == HttpVersion::V10 { "1.0" } else { "1.1" };
-    // Only what differs from the default of the version: 1.0 closes, 1.1 keeps.
+    // Only if it differs from the version's default: 1.0 closes, 1.1 keeps.
     let connection = match (http.version, reuse) {
         (HttpVersion::V10, Reuse::KeepAlive) => Some("keep-alive"),
         (HttpVersion::V11, Reuse::PerRequest) => Some("close"),
@@ -640,7 +640,7 @@ pub(super) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let given = |name: &str| is_given(http, name);
     let mut text = format!("{} {} HTTP/{version}\r\n", http.method, http.path);
     let mut add = |name: &str, value: &str| write!(text, "{name}: {value}\r\n").expect("writing to a String");
-    // First, as RFC 9110, section 7.2, asks.
+    // First, as RFC 9110, section 7.2, recommends.
     if !given("Host") {
         add("Host", &http.host);
     }
@@ -661,7 +661,7 @@ fn is_given(http: &Http, name: &str) -> bool {
     http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
 }
 
-/// Whether the length of the body is to be added. These methods have one even without a body (RFC 9110, section 8.6).
+/// Whether to add the length of the body. These methods have a length even without a body (RFC 9110, section 8.6).
 fn wants_length(http: &Http) -> bool {
     let has_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
     has_length && !is_given(http, "Content-Length")
@@ -690,7 +690,7 @@ impl Meaning for Streamed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyState {
-    /// Nothing of the reply has come.
+    /// No byte of the reply has come.
     Start,
     Head,
     Length {
@@ -698,19 +698,19 @@ enum ReplyState {
     },
     Chunked,
     UntilClose,
-    /// The reply is whole; nothing more may come before the next request.
+    /// The reply is complete; no more bytes may come before the next request.
     Over,
 }
 
-/// What a head says about the rest of the reply.
+/// What a reply's head tells about the rest.
 struct Head {
     status: u16,
     keep: bool,
     chunked: bool,
     length: Option<u64>,
-    /// Where a redirect leads.
+    /// Target of a redirect.
     location: Option<String>,
-    /// An expected header that it does not have, in words.
+    /// In words: an expected header that the reply lacks or that differs.
     unlike: Option<String>,
 }
 
@@ -718,7 +718,7 @@ struct HttpReplies {
     requests: Rc<Requests>,
     state: ReplyState,
     head: Vec<u8>,
-    /// Bytes of the interim replies that came before.
+    /// Bytes of earlier interim replies.
     interim: usize,
     chunked: Chunked,
     body: BodyCheck,
@@ -740,14 +740,14 @@ impl HttpReplies {
         }
     }
 
-    /// Looks for the end of the head; the body's state is set when it is found. Returns the bytes used.
+    /// Takes bytes of the head. When the head ends, sets the body's state. Returns the bytes used.
     fn take_head(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let kept = self.head.len();
         let most = HEAD_MAX - self.interim;
-        // The empty line may lie across the border to the kept bytes.
+        // The empty line may cross the border to the kept bytes.
         let from = kept.saturating_sub(3);
         if kept > 0 {
-            // No more than it takes to find that the head is too long.
+            // Only as much as shows that the head is too long.
             self.head.extend_from_slice(&bytes[..bytes.len().min(most + 4 - kept)]);
         }
         let text = if kept > 0 { &self.head[..] } else { bytes };
@@ -760,7 +760,7 @@ impl HttpReplies {
                 Ok(end - kept)
             }
             None if text.len() < most => {
-                // What is not HTTP may never have the empty line that is waited for.
+                // Bytes that are not HTTP may never bring the awaited empty line.
                 let refused = refuse_early(text);
                 if kept == 0 {
                     self.head.extend_from_slice(bytes);
@@ -780,11 +780,11 @@ impl HttpReplies {
         }
     }
 
-    /// Goes on to what follows a head of so many bytes.
+    /// Continues after a head of `bytes` bytes.
     fn enter(&mut self, head: &Head, bytes: usize) -> Result<(), Failure> {
         let requests = &self.requests;
         if (100..200).contains(&head.status) {
-            // An interim reply; 101 would end HTTP on this connection, and nobody asked for that.
+            // An interim reply. A 101, which no request asked for, would end HTTP on this connection.
             self.state = ReplyState::Start;
             self.interim += bytes;
             return if head.status == 101 {
@@ -820,7 +820,7 @@ impl HttpReplies {
         Ok(())
     }
 
-    /// A length that cannot be right is refused at once, however long the body would be.
+    /// Refuses an impossible length at once, however long the body is.
     fn check_length(&self, length: u64) -> Result<(), Failure> {
         let expected = &self.requests.expected;
         match (expected.lengths(), &self.fault) {
@@ -870,7 +870,7 @@ impl HttpReplies {
         Ok(used)
     }
 
-    /// A wrong answer, or one longer than the expected body, is not read without end.
+    /// Limits the body of a wrong reply, and a body longer than expected.
     fn bound_body(&self) -> Result<(), Failure> {
         let expected = &self.requests.expected;
         let received = self.body.received();
@@ -932,7 +932,7 @@ impl Replies for HttpReplies {
         match (self.keep, self.state) {
             (true, _) => 0,
             (false, ReplyState::Over) => outstanding,
-            // The first of them is the one whose reply is under way.
+            // The first outstanding request is the one whose reply is under way.
             (false, _) => outstanding.saturating_sub(1),
         }
     }
@@ -965,7 +965,7 @@ pub(super) fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> F
     }
 }
 
-/// Bytes that cannot become a reply are refused before the head is whole.
+/// Refuses bytes that cannot become a reply before the head is complete.
 pub(super) fn refuse_early(text: &[u8]) -> Result<(), Failure> {
     let known = text.len().min(7);
     if text[..known] == b"HTTP/1."[..known] {
@@ -976,14 +976,14 @@ pub(super) fn refuse_early(text: &[u8]) -> Result<(), Failure> {
 }
 
 fn not_http(text: &[u8]) -> Failure {
-    // Only what can be seen in every way of cutting the stream into pieces.
+    // Only bytes that every cut of the stream shows.
     Failure::protocol(format!(
         "the reply begins with {}, not with `HTTP/1.`",
         excerpt(&text[..text.len().min(1)])
     ))
 }
 
-/// The head that `text` begins with, and its length.
+/// Parses the head that `text` begins with. Returns it with its length.
 pub(super) fn parse<'h, 'a>(
     text: &'a [u8],
     headers: &'h mut [httparse::Header<'a>],
@@ -1009,7 +1009,7 @@ fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, 
     })
 }
 
-/// How a header differs from what is expected, in words.
+/// In words: how a header differs from the expected one.
 fn unlike(got: String, name: &str, want: &str) -> Option<String> {
     let shown = |value: &str| {
         if value.is_empty() {
@@ -1281,7 +1281,7 @@ mod tests {
             let said = said(&http, wrong, b"Hello");
             assert!(said.contains(text), "{wrong:?}: {said}");
         }
-        // These have no body, whatever length they say.
+        // These replies have no body, whatever length they state.
         let head = Http {
             method: "HEAD".to_owned(),
             ..http.clone()
@@ -1427,14 +1427,14 @@ mod tests {
 
     type Outcome = Result<(u64, bool, Option<ErrorClass>), ErrorClass>;
 
-    /// The outcome at every cut, with the fast path cold and warm.
+    /// The outcome at every cut, with a cold and a warm fast path.
     fn outcome(http: &Http, reply: &str) -> Outcome {
         same_at_every_cut(&mut *exchange(http), reply.as_bytes())
             .map(|(payload, keep, fault)| (payload, keep, fault.map(|fault| fault.class)))
             .map_err(|error| error.class)
     }
 
-    /// How the body begins, at every cut and in every way of ending it. A redirect says enough.
+    /// A failure shows the beginning of the body, at every cut and with every kind of end. A redirect needs no body.
     #[test]
     fn a_wrong_status_is_told_with_what_the_server_says() {
         let http = get(expect_body("Hello"));

@@ -1,4 +1,4 @@
-//! What a protocol tells about itself. The rest of the program asks here and names no protocol.
+//! Properties of protocols. The rest of the program asks here and names no protocol.
 
 use std::{
     any::Any,
@@ -19,55 +19,56 @@ use crate::{
     tls_request::TlsRequest,
 };
 
-/// A protocol by itself, without parameters: an entry of [`PROTOCOLS`](super::PROTOCOLS).
+/// A protocol without parameters: an entry of [`PROTOCOLS`](super::PROTOCOLS).
 pub struct ProtocolKind {
-    /// Its name in specifications and experiment files.
+    /// The protocol's name in specifications and experiment files.
     pub name: &'static str,
-    /// Its name in sentences.
+    /// The protocol's name in sentences.
     pub title: &'static str,
-    /// lasthop's own server speaks it: replies are known without a sample, and a null server would do no less.
+    /// Whether lasthop's own server speaks it: replies are known without a sample, and a null server would do the same
+    /// work.
     pub own: bool,
-    /// First words of its URLs; `+unix` and `+tls` may follow.
+    /// First words of the protocol's URLs; `+unix` and `+tls` may follow.
     pub schemes: &'static [&'static str],
-    /// Reads a URL with one of these words.
+    /// Reads a URL with one of these schemes.
     pub from_url: fn(&Location<'_>) -> Result<(Endpoint, Protocol), String>,
-    /// Its URLs for the help of `lasthop load`: a form and what it means.
+    /// The protocol's URLs for the help of `lasthop load`: a form and its meaning.
     pub urls: &'static [(&'static str, &'static str)],
-    /// The variable that its usual client takes a password from.
+    /// Environment variable from which the protocol's usual client takes a password.
     pub password_variable: Option<&'static str>,
-    /// Reads its parameters: [`read`] of their type.
+    /// Reads the parameters: [`read`] of their type.
     pub read: fn(&Value) -> Result<Protocol, ReadError>,
-    /// The schema of its parameters: [`schema`] of their type.
+    /// The schema of the parameters: [`schema`] of their type.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// Where a server tells how much it has received: the value of a counter on a page for Prometheus.
+/// Where a server tells how much it has received: a counter on a page for Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// URL of the page.
     pub url: String,
     /// Name of the counter.
     pub counter: String,
-    /// By how much a request raises it.
+    /// By how much a request raises the counter.
     pub each: u32,
 }
 
-/// Whether a request may be sent again where it is not certain that the server did not take it, because the server has
-/// closed the connection without a word.
+/// Whether a request may be sent again if the server has closed the connection without a notice, so that it may have
+/// taken the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Repeats {
-    /// Taken twice, it may do harm; or replies come in any order, so that the last one says nothing about the others.
+    /// A repetition may do harm; or replies come in any order, so that the last one tells nothing about the others.
     #[default]
     Harmful,
     Harmless,
-    /// Harmless, and the protocol has no word for the end of a connection, so that closing it is how servers end it.
+    /// Harmless, and the protocol has no message for the end of a connection: servers end it by closing.
     Wordless,
 }
 
-/// A part of a reply: its name, and what it is.
+/// A part of a reply: its name and its value.
 pub type Trait = (&'static str, Vec<u8>);
 
-/// Parameters that a protocol does not take: the path of the one that is wrong, and why.
+/// Parameters that a protocol does not accept: the path of the wrong one, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
 pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protocol, ReadError> {
@@ -108,18 +109,18 @@ impl Usage {
     }
 }
 
-/// Options of `lasthop load` that not every protocol understands. A protocol takes out those that it does.
+/// Options of `lasthop load` that not every protocol understands. A protocol takes those that it does.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub method: Option<String>,
-    /// Instead of the one of the URL.
+    /// Replaces the target in the URL.
     pub target: Option<String>,
     pub headers: Vec<(String, String)>,
-    /// Names of those that are not to be recorded.
+    /// Names of headers that are not recorded.
     pub hidden: Vec<String>,
     pub body: Option<Content>,
     pub expect_status: Option<u16>,
-    /// 1.1 if it is missing.
+    /// 1.1 if missing.
     pub http_version: Option<HttpVersion>,
     pub command: Option<Vec<String>>,
     pub query: Option<String>,
@@ -128,18 +129,19 @@ pub struct LoadOptions {
     pub mode: Option<&'static str>,
     pub size: Option<u32>,
     pub expect: Option<String>,
-    /// What is sent, and what once on each connection before.
+    /// The bytes to send, and those to send once on each connection before.
     pub send: Option<Escaped>,
-    /// It is sent in binary messages.
+    /// Whether messages are binary.
     pub binary: bool,
     pub greet: Vec<Escaped>,
-    /// Where a reply ends, and where those to what is sent once, if elsewhere: the last one counts for all that follow.
+    /// Where a reply ends; and where replies to the bytes sent once end, if elsewhere: the last one counts for all that
+    /// follow.
     pub end: Option<End>,
     pub greet_ends: Vec<End>,
 }
 
 impl LoadOptions {
-    /// The first option that is left.
+    /// The first option not taken.
     pub fn left(&self) -> Option<String> {
         let given = [
             ("requests", self.target.is_some()),
@@ -174,49 +176,49 @@ impl LoadOptions {
     }
 }
 
-/// The parameters of a protocol, and what follows from them. The defaults are right for most protocols.
+/// A protocol's parameters, and what follows from them. The defaults are right for most protocols.
 pub trait ProtocolSpec: Plain {
-    /// Its entry in the table.
+    /// The protocol's entry in the table.
     fn kind(&self) -> &'static ProtocolKind;
 
     fn validate(&self, usage: Usage) -> Result<(), String>;
 
-    /// Encodes the request. The parameters are valid.
+    /// Encodes the request. The parameters must be valid.
     fn factory(&self, usage: Usage) -> Factory;
 
-    /// What every reply is held against, in words; `size` writes a number of bytes.
+    /// In words: how every reply is checked; `size` writes a number of bytes.
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String;
 
-    /// Payload bytes of a reply, where the parameters fix them.
+    /// Payload bytes of a reply, if the parameters fix them.
     fn payload(&self) -> Option<u64> {
         None
     }
 
-    /// Expects what replies have in common, byte for byte: at least one, in the order of their arrival. An expectation
-    /// that is there already held for all. What is not checked, or less than byte for byte, because they differ: in
-    /// words, nothing if they are the same.
+    /// Sets the common content of the replies as the expectation, byte for byte: at least one reply, in order of
+    /// arrival. All must meet an existing expectation. Returns in words the parts that are not checked, or not byte for
+    /// byte, because the replies differ; `None` if they are equal.
     fn learn(&mut self, _replies: &[&[u8]]) -> Result<Option<String>, Failure> {
         Ok(None)
     }
 
-    /// Takes the options that it understands.
+    /// Takes the options that the protocol understands.
     fn apply(&mut self, _options: &mut LoadOptions) -> Result<(), String> {
         Ok(())
     }
 
-    /// Where its password is, if it knows passwords.
+    /// The place of the password, if the protocol has one.
     fn password(&mut self) -> Option<&mut Option<String>> {
         None
     }
 
-    /// Puts [`HIDDEN`] in the place of what must not be recorded: passwords, and headers that only one person may send.
-    /// Whether there was any.
+    /// Replaces by [`HIDDEN`] what must not be recorded: passwords, and headers that are secret. Returns whether there
+    /// were any.
     fn hide_secrets(&mut self) -> bool {
         let password = self.password().and_then(Option::as_mut);
         password.map(|password| HIDDEN.clone_into(password)).is_some()
     }
 
-    /// What two endpoints have in common if they answer alike, by name and as it is in this reply.
+    /// The parts of this reply, by name, in which endpoints that answer alike agree.
     fn traits(&self, reply: &[u8]) -> Result<Vec<Trait>, Failure> {
         Ok(if self.kind().own {
             Vec::new()
@@ -225,7 +227,7 @@ pub trait ProtocolSpec: Plain {
         })
     }
 
-    /// Whether a connection carries one request at most.
+    /// Whether a connection carries at most one request.
     fn closes_each_time(&self) -> bool {
         false
     }
@@ -245,57 +247,57 @@ pub trait ProtocolSpec: Plain {
         Repeats::Harmful
     }
 
-    /// What is said in plain before a TLS handshake.
+    /// The plaintext before a TLS handshake.
     fn tls_request(&self) -> Option<TlsRequest> {
         None
     }
 
-    /// The protocol's name in a TLS handshake (ALPN), where servers want it.
+    /// The protocol's name in a TLS handshake (ALPN), if servers require one.
     fn application(&self) -> Option<&'static [u8]> {
         None
     }
 
-    /// Whether a request, and a reply, are one message of a socket that keeps boundaries.
+    /// Whether a request, and a reply, are single messages on a socket that preserves boundaries.
     fn fits_packets(&self) -> bool {
         false
     }
 
-    /// Where the server tells what it received, in a protocol without replies. What it has not received does not count.
+    /// Where the server tells what it received, in a protocol without replies. Only received requests count.
     fn receipt(&self) -> Option<Receipt> {
         None
     }
 
-    /// Whether the reply is the request itself, whatever it is.
+    /// Whether the reply always repeats the request.
     fn echoes(&self) -> bool {
         false
     }
 
-    /// What the greeting is called in messages.
+    /// Name of the greeting in messages.
     fn greeting_name(&self) -> &'static str {
         "authentication"
     }
 
-    /// Leaves out what a null server, which verifies nobody, does not do.
+    /// Adapts the parameters to a null server, which authenticates nobody.
     fn let_anybody_in(&mut self) {}
 
-    /// What a null server says to the greeting's step of this number, which may depend on whether TLS came before.
+    /// A null server's reply to a step of the greeting, which may depend on whether TLS came before.
     fn welcome(&self, _step: usize, _encrypted: bool) -> Vec<u8> {
         Vec::new()
     }
 
-    /// This reply as a null server can say it again and again, and where in it are the four bytes that number the
-    /// request on its connection: 1, 3, 5 and so on.
+    /// This reply in a form that a null server can repeat, and the offsets of the four bytes that number the request on
+    /// its connection: 1, 3, 5 and so on.
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
         (reply, Vec::new())
     }
 
-    /// How a classic tool names the server.
+    /// The server's name as a classic tool takes it.
     fn data_source(&self, endpoint: &Endpoint) -> String {
         endpoint.address.to_string()
     }
 }
 
-/// What every type of parameters has that can be cloned, compared and serialised.
+/// Methods of every type of parameters that can be cloned, compared and serialised.
 pub trait Plain: Any + fmt::Debug + Send + Sync {
     fn boxed(&self) -> Box<dyn ProtocolSpec>;
     fn same(&self, other: &dyn Any) -> bool;
@@ -316,12 +318,12 @@ impl<T: ProtocolSpec + Clone + PartialEq + Serialize> Plain for T {
     }
 }
 
-/// What is said over a connection, and how a reply is judged: one of the protocols of the table, with its parameters.
+/// How requests are made and replies judged: a protocol of the table, with its parameters.
 #[derive(Debug)]
 pub struct Protocol(Box<dyn ProtocolSpec>);
 
 impl Protocol {
-    /// The parameters, if it is this protocol.
+    /// The parameters, if the protocol has this type.
     pub fn get<T: ProtocolSpec>(&self) -> Option<&T> {
         (&*self.0 as &dyn Any).downcast_ref()
     }

@@ -1,16 +1,15 @@
-//! What protocols of lines have in common: a line collected from whatever pieces it comes in, a text of a known length
-//! that a line end follows, and numbers.
+//! Common parts of line protocols: a line collected from pieces, a text of known length before a line end, and numbers.
 
 use std::str::FromStr;
 
 use crate::failure::Failure;
 
-/// The line under way, up to and without its LF.
+/// The current line, up to its LF, which is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Line(pub Vec<u8>);
 
 impl Line {
-    /// Takes bytes up to the end of the line: how many, and whether it is whole.
+    /// Takes bytes up to the end of the line. Returns how many, and whether the line is complete.
     ///
     /// # Errors
     ///
@@ -26,8 +25,8 @@ impl Line {
     }
 }
 
-/// Of a text and its CR LF, of which `left` bytes are still to come: how many of `bytes` belong to both, and how many
-/// of these to the text. `None` if something else follows the text.
+/// For a text with CR LF, of which `left` bytes are still to come: how many of `bytes` belong to both, and how many of
+/// those to the text. `None` if other bytes follow the text.
 pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
     let used = left.min(bytes.len() as u64) as usize;
     let text = left.saturating_sub(2).min(used as u64) as usize;
@@ -35,11 +34,12 @@ pub fn ended_text(bytes: &[u8], left: u64) -> Option<(usize, usize)> {
     end.starts_with(&bytes[text..used]).then_some((used, text))
 }
 
-/// Refuses words in which benchmarks of others put a new value for each request, as `__rand_int__` and `__key__`.
+/// Refuses placeholders that other benchmarks replace by a new value for each request, such as `__rand_int__` and
+/// `__key__`.
 pub fn without_placeholders<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let is_known = |name: &&str| matches!(*name, "key" | "data") || name.starts_with("rand_");
     let found = words.into_iter().find_map(|word| {
-        // Only what has underscores on both sides.
+        // Only words with underscores on both sides.
         let inner = word.split_once("__")?.1.rsplit_once("__")?.0;
         inner.split("__").find(is_known)
     });
@@ -50,10 +50,10 @@ pub fn without_placeholders<'a>(words: impl IntoIterator<Item = &'a str>) -> Res
     })
 }
 
-/// The number that digits are, and nothing but digits.
+/// The number that the text consists of, digits only.
 pub fn digits<T: FromStr>(text: &[u8]) -> Option<T> {
     let text = std::str::from_utf8(text).ok()?;
-    // `parse` alone would take a sign.
+    // `parse` alone would accept a sign.
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! memcached's text protocol: one `get`, `set` or other line over and over, encoded once; replies are checked without being
+//! memcached's text protocol: one `get`, `set` or other line, repeated, encoded once; replies are checked without being
 //! kept.
 
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use super::{
 };
 use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
 
-/// Most bytes of a key, as the server has it.
+/// Maximum bytes of a key, as in the server.
 const KEY_MAX: u64 = 250;
-/// Most bytes of a value: the server's own limit can be raised to this.
+/// Maximum bytes of a value: the server's own limit can be raised to this.
 const VALUE_MAX: u64 = 1 << 30;
-/// Most bytes of a line of a reply.
+/// Maximum bytes of a line of a reply.
 const LINE_MAX: usize = 8 * 1024;
 const STORED: &[u8] = b"STORED\r\n";
 const MISS: &[u8] = b"END\r\n";
@@ -90,7 +90,7 @@ pub enum Command {
     Line(String),
 }
 
-/// Lines behind which a value follows, and the place in each of its length.
+/// Commands followed by a value, and the index of its length among their words.
 const STORING: [(&str, usize); 7] = [
     ("set", 4),
     ("add", 4),
@@ -101,14 +101,14 @@ const STORING: [(&str, usize); 7] = [
     ("ms", 2),
 ];
 
-/// The length that a line says of the value that follows it; `None` if none follows.
+/// The length that a line announces for the value after it; `None` if no value follows.
 fn announced(line: &str) -> Option<Option<u64>> {
     let words: Vec<&str> = line.split(' ').collect();
     let place = STORING.iter().find(|(name, _)| *name == words[0])?.1;
     Some(words.get(place).and_then(|word| digits(word.as_bytes())))
 }
 
-/// Whether a line asks for no reply.
+/// Whether a line requests no reply.
 fn is_quiet(line: &str) -> bool {
     let is_meta = line.len() > 2 && line.starts_with('m') && line.as_bytes()[2] == b' ';
     line.split(' ')
@@ -139,7 +139,7 @@ impl Memcached {
         format!("set {} 0 0 {}\r\n{value}\r\n", self.key, value.len()).into_bytes()
     }
 
-    /// What a connection says before its first request.
+    /// What a connection sends before its first request.
     fn preparation(&self) -> Option<Vec<u8>> {
         self.value
             .as_ref()
@@ -247,7 +247,7 @@ impl ProtocolSpec for Memcached {
             let (command, key, value) = match words[..] {
                 ["get", key] => (Command::Get, key, None),
                 ["set", key, value] => (Command::Set, key, Some(value.to_owned())),
-                // The value is a word of its own here, and no part of the line.
+                // The value is a separate word here, not part of the line.
                 [ref line @ .., value] if announced(words[0]).is_some() => {
                     (Command::Line(line.join(" ")), "", Some(value.to_owned()))
                 }
@@ -322,17 +322,17 @@ fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     };
     let length = digits(words.next()?).filter(|length| *length <= VALUE_MAX)?;
     let flags = digits(flags)?;
-    // A further word would be the unique number that only `gets` asks for.
+    // A further word would be the unique number that only `gets` requests.
     words.next().is_none().then_some((key, flags, length))
 }
 
-/// What a line of a reply to any request says.
+/// Meaning of a line of a reply to any request.
 enum Said {
-    /// A value of so many bytes follows, and then more, or the reply ends with it.
+    /// A value of `length` bytes follows, and then more, unless the reply ends with the value.
     Value { length: u64, is_last: bool },
     /// More lines follow.
     More,
-    /// The reply ends.
+    /// The reply is complete.
     Over,
 }
 
@@ -348,16 +348,16 @@ fn said(line: &[u8]) -> Option<Said> {
     Some(Said::Value { length, is_last })
 }
 
-/// What all connections of a thread ask, and how its replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 struct Requests {
     command: Command,
     key: Vec<u8>,
     request: Vec<u8>,
     preparation: Vec<u8>,
     expect: MemcachedExpect,
-    /// The value, where one is expected.
+    /// The value, if one is expected.
     value: Expected,
-    /// The whole reply, where it is known.
+    /// The whole reply, if it is known.
     reply: Option<Expected>,
 }
 
@@ -393,15 +393,15 @@ impl Requests {
 struct MemcachedReplies {
     requests: Rc<Requests>,
     has_prepared: bool,
-    /// The line under way.
+    /// The current line.
     line: Line,
-    /// Bytes of the value and its line end that are still to come.
+    /// Bytes of the value and its line end still to come.
     left: u64,
-    /// Whether the reply has a value, and whether it ends with that.
+    /// Whether the reply has a value, and whether it ends with the value.
     has_value: bool,
     is_last: bool,
     value: BodyCheck,
-    /// Of the whole reply, where it is known.
+    /// Check of the whole reply, if it is known.
     reply: BodyCheck,
     fault: Option<Failure>,
 }
@@ -421,7 +421,7 @@ impl MemcachedReplies {
         }
     }
 
-    /// Takes bytes up to the end of a line; whether it is whole.
+    /// Takes bytes up to the end of a line. Returns whether the line is complete.
     fn take_line(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let is_line = matches!(self.requests.command, Command::Line(_));
         let begins = b"VESNC".contains(&bytes[0]) || is_line && bytes[0].is_ascii_alphanumeric();
@@ -442,7 +442,7 @@ impl MemcachedReplies {
         Ok(used)
     }
 
-    /// Acts on a whole line; true at the end of the reply.
+    /// Acts on a complete line; true at the end of the reply.
     fn end_line(&mut self) -> Result<bool, Failure> {
         let line = std::mem::take(&mut self.line.0);
         let requests = &self.requests;
@@ -455,7 +455,7 @@ impl MemcachedReplies {
             if key != requests.key {
                 return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
             }
-            // What was stored here has the flags 0, so others mean that it is somebody else's.
+            // Values stored here have the flags 0; other flags mean that the value is another client's.
             if !requests.preparation.is_empty() && flags != 0 {
                 self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
             }
@@ -478,7 +478,7 @@ impl MemcachedReplies {
 }
 
 impl MemcachedReplies {
-    /// The same in a reply to any request.
+    /// Acts on a complete line of a reply to any request.
     fn end_any_line(&mut self, line: &[u8], refused: &[&[u8]]) -> Result<bool, Failure> {
         if refused.iter().any(|word| line.starts_with(word)) {
             self.fault = Some(refusal("", line));

@@ -1,4 +1,4 @@
-//! What is said over a connection. A protocol is one file here and one entry in [`PROTOCOLS`].
+//! Protocols: what a client sends, and how it judges replies. Each is a file here and an entry in [`PROTOCOLS`].
 
 mod check;
 mod checked;
@@ -56,7 +56,7 @@ pub static PROTOCOLS: [&ProtocolKind; 13] = [
     &custom::KIND,
 ];
 
-/// The protocol of that name.
+/// The protocol of this name.
 pub fn kind(name: &str) -> Option<&'static ProtocolKind> {
     PROTOCOLS.into_iter().find(|kind| kind.name == name)
 }

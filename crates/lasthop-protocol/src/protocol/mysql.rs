@@ -1,4 +1,4 @@
-//! The protocol of MySQL and MariaDB: authentication, then one statement over and over, as text or prepared.
+//! The protocol of MySQL and MariaDB: authentication, then one statement, repeated, as text or prepared.
 
 mod login;
 mod packet;
@@ -232,12 +232,12 @@ impl ProtocolSpec for Mysql {
         self.password = None;
     }
 
-    /// The handshake, OK, and what a statement that was prepared has: the parameters, no columns.
+    /// A null server's handshake, OK, and its answer to the preparation: the parameters, no columns.
     fn welcome(&self, step: usize, encrypted: bool) -> Vec<u8> {
         let mut said = Vec::new();
         match step {
             0 => said.extend_from_slice(login::NULL_HANDSHAKE),
-            // The request for TLS is a packet, too.
+            // The request for TLS is a packet as well.
             1 => drop(packet::write(
                 &[OK, 0, 0, 2, 0, 0, 0],
                 2 + u8::from(encrypted),
@@ -255,10 +255,10 @@ impl ProtocolSpec for Mysql {
     }
 }
 
-/// The handshake of a server that offers TLS.
+/// Bytes missing from the handshake of a server that offers TLS.
 fn missing_before_tls(heard: &[u8]) -> Result<usize, Failure> {
     let missing = packet::missing(heard);
-    // The reader makes room for what is missing before it has come.
+    // The reader reserves the missing bytes before they come.
     if missing > HANDSHAKE_MAX {
         return Err(Failure::protocol(format!(
             "{} is not the start of a MySQL handshake",
@@ -282,25 +282,25 @@ fn heard_handshake(payload: &[u8]) -> Result<Handshake, Failure> {
     }
 }
 
-/// Most bytes of a handshake; one of MySQL has less than 100.
+/// Maximum bytes of a handshake; MySQL's has less than 100.
 const HANDSHAKE_MAX: usize = 4096;
 
 /// First bytes of commands.
 const QUERY: u8 = 3;
 const PREPARE: u8 = 0x16;
 const EXECUTE: u8 = 0x17;
-/// Type of a parameter that is text.
+/// Parameter type: text.
 const TEXT: u8 = 0xfd;
-/// Where in the packet of an execution the number of the statement is.
+/// Range of the statement's number in the packet of an execution.
 const STATEMENT: std::ops::Range<usize> = 5..9;
 
-/// What all connections of a thread ask, and how its replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 struct Requests {
     spec: Mysql,
     reply: Expected,
     usage: Usage,
     request: Command,
-    /// Prepares the statement after the authentication, in that mode.
+    /// Prepares the statement after the authentication, in the mode `prepared`.
     prepare: Option<Command>,
 }
 
@@ -323,7 +323,7 @@ impl Requests {
 
 struct Command {
     bytes: Vec<u8>,
-    /// Number of the packet that answers it.
+    /// Number of the packet that answers the command.
     next: u8,
 }
 
@@ -335,7 +335,7 @@ impl Command {
     }
 }
 
-/// Executes a statement whose number is still to be filled in: no cursor, once, no parameter is NULL, all are text.
+/// Executes a statement whose number is filled in later: no cursor, once, no parameter is NULL, all are text.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html>
 fn execution(parameters: &[String]) -> Vec<u8> {
     let mut payload = vec![EXECUTE, 0, 0, 0, 0, 0, 1, 0, 0, 0];
@@ -351,16 +351,16 @@ fn execution(parameters: &[String]) -> Vec<u8> {
     payload
 }
 
-/// Where the greeting stands.
+/// Progress of the greeting.
 enum LoginStage {
     Start,
-    /// The server has our answer by this method.
+    /// The server has the client's answer by this method.
     Answered {
         method: String,
     },
-    /// The statement is sent to be prepared.
+    /// The preparation of the statement is sent.
     Asked,
-    /// The connection is ready after so many packets, which describe the prepared statement.
+    /// The connection is ready after `after` packets, which describe the prepared statement.
     Ready {
         after: u64,
     },
@@ -370,10 +370,10 @@ struct MysqlReplies {
     requests: Rc<Requests>,
     framer: Framer,
     stage: LoginStage,
-    /// What the server said before TLS.
+    /// The server's plaintext before TLS.
     heard: Vec<u8>,
     leaves_out_ends: bool,
-    /// The request with the statement's number, once it is prepared.
+    /// The request with the statement's number, once prepared.
     own_request: Option<Vec<u8>>,
     /// Whether the server has accepted a proof of the password.
     asked: bool,
@@ -406,7 +406,7 @@ impl MysqlReplies {
         })
     }
 
-    /// Acts on a whole packet of the greeting; true when the connection is ready.
+    /// Acts on a complete packet of the greeting; true when the connection is ready.
     fn welcome(&mut self, output: &mut Vec<u8>) -> Result<bool, Failure> {
         let payload = self.framer.payload().to_vec();
         match (&mut self.stage, payload.first()) {
@@ -437,11 +437,12 @@ impl MysqlReplies {
     fn respond(&mut self, handshake: &Handshake, output: &mut Vec<u8>) -> Result<(), Failure> {
         self.leaves_out_ends = handshake.leaves_out_ends();
         let method = login::known_or_default(&handshake.method);
-        // An account without a password may have another method than the server's own, for which ours may be no word.
+        // An account without a password may use another method than the server's default, for which no answer may exist
+        // here.
         let answer = login::answer(method, &self.client(), &handshake.nonce).unwrap_or_default();
         let Requests { spec, usage, .. } = &*self.requests;
         let response = login::response(&spec.user, &spec.database, usage.encrypted, method, &answer);
-        // The request for TLS came between.
+        // The request for TLS was in between.
         let number = self.framer.number.wrapping_add(u8::from(usage.encrypted));
         self.say(&response, number, output);
         self.asked = !answer.is_empty();
@@ -456,13 +457,13 @@ impl MysqlReplies {
         self.framer.expect(next);
     }
 
-    /// What the server says between our answer and its verdict.
+    /// Handles the server's messages between the client's answer and the verdict.
     fn go_on(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
         let LoginStage::Answered { method } = &self.stage else {
             return Err(unexpected(payload));
         };
         match payload.split_first() {
-            // Another method, with a nonce of its own.
+            // A request for another method, with its own nonce.
             Some((&packet::END, rest)) if !rest.is_empty() => {
                 let mut reader = Reader(rest);
                 let method = String::from_utf8_lossy(reader.until_nul()).into_owned();
@@ -486,7 +487,7 @@ impl MysqlReplies {
         Ok(())
     }
 
-    /// The server lets us in; true if there is nothing to prepare.
+    /// Continues after the server has accepted the client; true if no statement must be prepared.
     fn let_in(&mut self, output: &mut Vec<u8>) -> bool {
         let Some(prepare) = &self.requests.prepare else {
             self.stage = LoginStage::Ready { after: 0 };
@@ -498,7 +499,7 @@ impl MysqlReplies {
         false
     }
 
-    /// The number of the statement, how many columns its rows have, how many parameters it wants.
+    /// Reads the statement's number and how many columns and parameters it has.
     /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>
     fn prepared(&mut self, payload: &[u8]) -> Result<bool, Failure> {
         let mut reader = Reader(&payload[1..]);
@@ -514,7 +515,7 @@ impl MysqlReplies {
         request[STATEMENT].copy_from_slice(&statement);
         self.own_request = Some(request);
         let end = |count: u64| u64::from(count > 0 && !self.leaves_out_ends);
-        // An EOF packet ends each list that is not empty, unless both sides leave such packets out.
+        // An EOF packet ends each list that is not empty, unless both sides omit such packets.
         let after = columns + end(columns) + parameters + end(parameters);
         self.stage = LoginStage::Ready { after };
         Ok(after == 0)
@@ -562,7 +563,7 @@ impl Replies for MysqlReplies {
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (used, whole) = self.framer.feed(bytes, self.reply.needs_all())?;
         self.bytes.feed(&self.requests.reply, &bytes[..used]);
-        // An error ends a reply wherever it comes.
+        // An error ends a reply wherever it occurs.
         if whole && self.framer.payload().first() == Some(&ERROR) {
             self.fault = Some(server_error("query", self.framer.payload()));
             return Ok((used, true));

@@ -1,4 +1,4 @@
-//! PostgreSQL's protocol, version 3: authentication, then one query over and over, in the simple or the extended form.
+//! PostgreSQL's protocol, version 3: authentication, then one query, repeated, in the simple or the extended form.
 
 mod channel;
 mod login;
@@ -70,7 +70,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
         return Err(UNENCODED.to_owned());
     }
     let (name, port) = split_port(host)?;
-    // libpq takes the folder of a socket for a host that is encoded.
+    // libpq takes an encoded host for the folder of a socket.
     let mut host = decode(name)?;
     let mut port = port.unwrap_or(5432);
     let mut location = *location;
@@ -118,7 +118,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let mut tls = location.tls(&host);
     if let Some(tls) = &mut tls {
         tls.authority = tls.authority.take().or(authority);
-        // `require` looks at certificates only where there is an authority to hold them against.
+        // `require` checks certificates only against a given authority.
         tls.insecure |= !verified && !of_system && tls.authority.is_none();
     }
     let postgres = Postgres {
@@ -140,10 +140,10 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((Endpoint { address, tls }, postgres.into()))
 }
 
-/// Parameters of libpq that the server is told.
+/// libpq parameters sent to the server.
 const SAID: [&str; 3] = ["application_name", "client_encoding", "options"];
 
-/// Parameters of libpq for connections that are slow, lost or one of several: a load has options of its own for time.
+/// libpq parameters for slow, lost or alternative connections: a load has its own options for timeouts.
 const UNUSED: [&str; 8] = [
     "connect_timeout",
     "gssencmode",
@@ -155,7 +155,8 @@ const UNUSED: [&str; 8] = [
     "tcp_user_timeout",
 ];
 
-/// Whether TLS is used, and whether certificates are verified without an authority being named. `prefer` and `allow` are refused: they would leave open what is measured.
+/// Whether TLS is used, and whether certificates are verified without a named authority. `prefer` and `allow` are
+/// refused: they would leave open what is measured.
 fn ssl_mode(word: &str) -> Result<(bool, bool), String> {
     match word {
         "disable" => Ok((false, false)),
@@ -206,7 +207,7 @@ impl ProtocolSpec for Postgres {
             0,
             u64::from(MESSAGE_MAX) / 2,
         )?;
-        // Bind counts them in an Int16.
+        // Bind counts parameters in an Int16.
         within("number of parameters", self.parameters.len() as u64, 0, 32_767)?;
         if self.mode == QueryMode::Simple && !self.parameters.is_empty() {
             return Err("a simple query has no parameters (use the mode `extended` or `prepared`)".to_owned());
@@ -293,8 +294,8 @@ impl ProtocolSpec for Postgres {
         if step == 0 { WELCOME.to_vec() } else { PARSED.to_vec() }
     }
 
-    /// A connection string of libpq, without the password. A Unix socket is known by its directory and the port in its
-    /// name; TLS is always verified where an authority is given.
+    /// A libpq connection string without the password. A Unix socket is given by its directory and the port in its
+    /// name; TLS is always verified if an authority is given.
     fn data_source(&self, endpoint: &Endpoint) -> String {
         let mut words = match &endpoint.address {
             Address::Tcp(address) => {
@@ -303,7 +304,7 @@ impl ProtocolSpec for Postgres {
                     .as_ref()
                     .map_or_else(|| address.ip().to_string(), |tls| tls.server_name.clone());
                 vec![
-                    // The name is for the certificate, the address for the connection, so nothing is looked up.
+                    // The name is for the certificate, the address for the connection, so no name is looked up.
                     ("host", name),
                     ("hostaddr", address.ip().to_string()),
                     ("port", address.port().to_string()),
@@ -340,7 +341,7 @@ impl ProtocolSpec for Postgres {
         );
         let settings = self.settings.iter();
         words.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
-        // By default libpq tries GSSAPI encryption first wherever there are credentials.
+        // With credentials at hand libpq tries GSSAPI encryption first.
         words.push(("gssencmode", "disable".to_owned()));
         let binding = match self.channel_binding {
             // libpq's own default.
@@ -361,17 +362,16 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// PostgreSQL lets anybody in (AuthenticationOk) and is ready (ReadyForQuery, idle).
+/// PostgreSQL accepts the client (AuthenticationOk) and is ready (ReadyForQuery, idle).
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 /// ParseComplete, and ready again.
 const PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
-/// The request for TLS that precedes the handshake (1234 and 5679 in the place of a version), and the byte that grants
-/// it.
+/// The request for TLS that precedes the handshake (1234 and 5679 in place of a version), and the byte that grants it.
 pub const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub const TLS_GRANTED: u8 = b'S';
 
-/// One byte is the whole answer.
+/// The answer to the request for TLS is one byte.
 fn tls_answer(heard: &[u8]) -> Result<usize, Failure> {
     match heard.first() {
         None => Ok(1),
@@ -627,7 +627,7 @@ mod tests {
             .to_vec()
     }
 
-    /// A client that has said its first words, over a stream with this certificate.
+    /// A client that has sent its first message, over a stream with this certificate.
     fn client(channel_binding: ChannelBinding, certificate: Option<&[u8]>) -> Box<dyn Exchange> {
         let spec = Postgres {
             channel_binding,
@@ -643,7 +643,7 @@ mod tests {
         exchange
     }
 
-    /// What the client answers, without the frame of its message.
+    /// The client's answer, without the frame of its message.
     fn said(exchange: &mut dyn Exchange, input: &[u8]) -> Result<Vec<u8>, String> {
         let mut output = Vec::new();
         exchange.greet(input, &mut output).map_err(|failure| failure.message)?;
@@ -680,7 +680,7 @@ mod tests {
             "SCRAM-SHA-256-PLUS",
             "p=tls-server-end-point,,n=,r=",
         );
-        // That we could have is said, so that nobody takes the offer away unnoticed.
+        // The client says that it could bind, so that no attacker can remove the server's offer unnoticed.
         begins(first(Prefer, true, PLAIN), "SCRAM-SHA-256", "y,,n=,r=");
         begins(first(Disable, true, BOTH), "SCRAM-SHA-256", "n,,n=,r=");
         begins(first(Prefer, false, PLAIN), "SCRAM-SHA-256", "n,,n=,r=");
@@ -700,7 +700,7 @@ mod tests {
         }
     }
 
-    /// The server's side (RFC 5802, RFC 7677) with a library of its own: the final words, if the proof is right.
+    /// The server's side (RFC 5802, RFC 7677) by another library. Returns the final message if the proof is right.
     fn served(first: &str, server_first: &str, client_final: &str, bound_to: &[u8]) -> Option<String> {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         use ring::{digest, hmac, pbkdf2};
@@ -780,7 +780,7 @@ mod tests {
         assert_eq!(exchange.password_asked(), Some(false));
     }
 
-    /// What two replies teach, and what they do not.
+    /// The expectation learnt from two replies, and the parts that are not checked.
     fn learnt(first: &[u8], second: &[u8]) -> (PostgresExpect, String) {
         let mut postgres = load(PostgresExpect::default());
         let unchecked = postgres.learn(&[first, first, second]).unwrap();
@@ -844,7 +844,7 @@ mod tests {
                 Ok(Some(ErrorClass::WrongContent))
             );
         }
-        // What is no text is not taken for the same.
+        // Different values that are not text are not taken for equal.
         let other = reply(&[b"\0\x01\0\0\0\x01\xff"]);
         assert_eq!(learnt(&other, &reply(&[b"\0\x01\0\0\0\x01\xfe"])).0.first, None);
     }

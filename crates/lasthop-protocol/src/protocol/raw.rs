@@ -1,4 +1,4 @@
-//! Any protocol of requests and replies: the same bytes over and over, and where the reply to them ends.
+//! Any protocol of requests and replies: the same bytes, repeated, and a rule for the end of each reply.
 
 use std::{mem, rc::Rc};
 
@@ -21,11 +21,11 @@ use crate::{
     options::{Reuse, within},
 };
 
-/// Most bytes that are sent at once.
+/// Maximum bytes of one send.
 const SEND_MAX: u64 = 16 << 20;
-/// Most steps of a greeting.
+/// Maximum steps of a greeting.
 pub(super) const STEPS_MAX: u64 = 8;
-/// What is checked of a greeting, behind what is checked of replies.
+/// Text about the check of a greeting, after that of replies.
 pub(super) const OF_GREETING: &str = "; of the greeting where it ends";
 /// Replies up to this length are shown.
 const SHOWN_MAX: usize = 60;
@@ -64,7 +64,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(None)?, raw.into()))
 }
 
-/// Of a greeting: nothing comes. Of a request: it was not said where its reply ends.
+/// In a greeting: no reply comes. In a request: the end of its reply was not given.
 pub const NO_REPLY: End = End::Bytes(0);
 
 /// Any protocol of requests and replies: the same bytes over and over.
@@ -117,7 +117,7 @@ impl Raw {
         step.end.as_ref().unwrap_or(&self.end)
     }
 
-    /// The whole reply, where it is known.
+    /// The whole reply, if it is known.
     fn reply(&self) -> Option<Exact> {
         match &self.expect {
             RawExpect::Reply(bytes) => Some(Exact::of(&bytes.0)),
@@ -258,7 +258,7 @@ impl ProtocolSpec for Raw {
     }
 }
 
-/// What all connections of a thread ask.
+/// Request and expectations, shared by all connections of a thread.
 struct Requests {
     raw: Raw,
     request: Vec<u8>,
@@ -267,7 +267,7 @@ struct Requests {
 
 struct RawReplies {
     requests: Rc<Requests>,
-    /// The step of the greeting under way, and whether its bytes have been sent.
+    /// The current step of the greeting, and whether its bytes have been sent.
     step: usize,
     has_spoken: bool,
     reached: Reached,
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(exchange.request(), b"zPING\0zPING\0");
     }
 
-    /// A mail server speaks first; a step that is not answered goes out with the next one.
+    /// A mail server speaks first; a step without a reply goes out with the next one.
     #[test]
     fn a_greeting_is_read_to_its_end() {
         let step = |send: &str, end| Step {
@@ -517,7 +517,7 @@ mod tests {
             unchecked,
             "not checked of the reply: bytes 0 to 1 (\"9:\"), which changed within the first 2 replies"
         );
-        // What is expected stays so.
+        // An existing expectation stays.
         let mut raw = ping();
         assert_eq!(raw.learn(&[b"PONG\0", b"PONG\0"]), Ok(None));
         assert_eq!(raw, ping());

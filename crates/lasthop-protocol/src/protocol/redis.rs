@@ -1,4 +1,4 @@
-//! Redis with RESP2 and RESP3: one command, encoded once; its replies, however nested, are checked without being kept.
+//! Redis with RESP2 and RESP3: one command, encoded once; replies, however nested, are checked without being kept.
 
 use std::{mem, rc::Rc};
 
@@ -234,7 +234,7 @@ impl ProtocolSpec for Redis {
     }
 }
 
-/// What expects this reply and no other: a single text in words, anything else by its bytes.
+/// The expectation of exactly this reply: a single text as a value, any other reply by its bytes.
 fn known(reply: &[u8], protocol: Resp) -> RedisExpect {
     let value = Some(reply)
         .filter(|reply| reply.len() <= exact::KEPT_MAX)
@@ -243,7 +243,7 @@ fn known(reply: &[u8], protocol: Resp) -> RedisExpect {
     value.unwrap_or_else(|| RedisExpect::Reply(Exact::of(reply)))
 }
 
-/// What a reply says, if it is a single value and a text.
+/// The value of a reply that is a single text value.
 fn value(reply: &[u8]) -> Option<RedisExpect> {
     let (line, rest) = std::str::from_utf8(reply).ok()?.split_once("\r\n")?;
     match line.split_at_checked(1)? {
@@ -255,11 +255,11 @@ fn value(reply: &[u8]) -> Option<RedisExpect> {
     }
 }
 
-/// Most bytes of a line: a simple text, an error, a number.
+/// Maximum bytes of a line: a simple text, an error, a number.
 const LINE_MAX: usize = 64 * 1024;
-/// So many bytes of an error are enough to show.
+/// Maximum bytes shown of an error.
 const ERROR_SHOWN: usize = 1_000;
-/// Most bytes of one bulk text, as the server itself has it by default.
+/// Maximum bytes of one bulk text: the server's default.
 const BULK_MAX: u64 = 512 * 1024 * 1024;
 
 /// A command as an array of bulk texts.
@@ -272,12 +272,12 @@ fn encode<T: AsRef<str>>(words: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// What all connections of a thread ask, and how its replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 struct Requests {
     request: Vec<u8>,
     greeting: Vec<u8>,
     has_password: bool,
-    /// Replies that the greeting gets.
+    /// Number of replies to the greeting.
     greeting_replies: u32,
     expected: Expected,
     expect: RedisExpect,
@@ -297,14 +297,14 @@ impl Requests {
     }
 }
 
-/// What is said before the first command.
+/// Commands before the first request.
 fn greeting(redis: &Redis) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     let user = redis.username.as_deref();
     match (redis.protocol, &redis.password) {
         (Resp::V2, None) => {}
         (Resp::V2, Some(password)) => {
-            // Servers before Redis 6 know no users and take this form only without one.
+            // Servers before Redis 6 have no users and accept only the form without one.
             let words = ["AUTH"].into_iter().chain(user).chain([password.as_str()]);
             said.push(encode(&words.collect::<Vec<_>>()));
         }
@@ -319,7 +319,7 @@ fn greeting(redis: &Redis) -> Vec<Vec<u8>> {
     said
 }
 
-/// The reply byte for byte, where it is known.
+/// The reply byte for byte, if it is known.
 fn expected_bytes(expect: &RedisExpect, protocol: Resp) -> Option<Exact> {
     let text = match expect {
         RedisExpect::Success | RedisExpect::Length(_) | RedisExpect::Elements(_) => return None,
@@ -336,17 +336,17 @@ fn expected_bytes(expect: &RedisExpect, protocol: Resp) -> Option<Exact> {
 /// Finds the end of one reply.
 #[derive(Default)]
 struct Scanner {
-    /// Elements that are still to come; 0 before the first byte.
+    /// Elements still to come; 0 before the first byte.
     pending: u64,
     line: Line,
-    /// Bytes of a bulk text and its line end that are still to come.
+    /// Bytes of a bulk text and its line end still to come.
     bulk_left: u64,
     error: Option<String>,
-    /// The bulk text under way is that of an error.
+    /// Whether the current bulk text is an error's.
     in_error: bool,
-    /// What comes belongs to something that precedes the reply: a push or attributes.
+    /// Whether the current bytes belong to a push or attributes before the reply.
     in_extra: bool,
-    /// Type of the reply; its length, if it is a bulk text or has elements, and is there.
+    /// Type of the reply; and its length, if it is a bulk text or has elements and is not null.
     first: Option<(u8, Option<u64>)>,
 }
 
@@ -354,13 +354,13 @@ impl Scanner {
     fn reset(&mut self) {
         self.line.0.clear();
         *self = Self {
-            // Its memory is used again.
+            // Reuses the memory.
             line: mem::take(&mut self.line),
             ..Self::default()
         };
     }
 
-    /// Takes bytes; returns how many were used when the reply is whole.
+    /// Takes bytes. Returns how many were used when the reply is complete.
     fn feed(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         self.pending = self.pending.max(1);
         let mut at = 0;
@@ -420,7 +420,7 @@ impl Scanner {
             b'%' | b'|' => number(text, u64::from(u32::MAX))?.map(|pairs| pairs * 2),
             _ => None,
         };
-        // They come before the element that is awaited, and do not count as one.
+        // Pushes and attributes come before the awaited element and do not count as one.
         let is_extra = matches!(kind, b'>' | b'|');
         self.in_extra |= is_extra && self.first.is_none();
         if self.first.is_none() && !self.in_extra {
@@ -436,7 +436,7 @@ impl Scanner {
         self.pending -= u64::from(!is_extra);
         match (kind, length) {
             (b'$' | b'!' | b'=', Some(length)) => {
-                // With CR LF. The element counts once its text has come.
+                // With CR LF. The element counts once its text is complete.
                 self.bulk_left = length + 2;
                 self.pending += 1;
             }
@@ -450,7 +450,7 @@ impl Scanner {
     }
 }
 
-/// A length; -1 is none.
+/// A length; -1 means null.
 fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
     if text == b"-1" {
         return Ok(None);
@@ -461,7 +461,7 @@ fn number(text: &[u8], most: u64) -> Result<Option<u64>, Failure> {
         .ok_or_else(|| Failure::protocol(format!("RESP: {} is not a length", excerpt(text))))
 }
 
-/// Whether a text or an array is as long as it should be.
+/// Whether a text or an array has the expected length.
 fn has(first: Option<(u8, Option<u64>)>, kind: u8, want: u64, of: &str) -> Result<(), Failure> {
     let got = first.filter(|first| first.0 == kind).and_then(|first| first.1);
     if got == Some(want) {
@@ -475,7 +475,7 @@ struct RedisReplies {
     requests: Rc<Requests>,
     scanner: Scanner,
     check: BodyCheck,
-    /// Replies to the greeting that have not come; `None` before it.
+    /// Outstanding replies to the greeting; `None` before the greeting.
     greeting_left: Option<u32>,
 }
 
@@ -520,7 +520,7 @@ impl Replies for RedisReplies {
         }
     }
 
-    /// A server that wants one answers nobody without it.
+    /// A server that requires a password answers nobody without it.
     fn password_asked(&self) -> Option<bool> {
         Some(self.requests.has_password)
     }
@@ -703,7 +703,7 @@ mod tests {
         assert_eq!(outcome(RedisExpect::Integer(3), b":3\r\n"), Ok(None));
     }
 
-    /// What two replies teach, and what they do not.
+    /// The expectation learnt from two replies, and the parts that are not checked.
     fn learnt(first: &[u8], second: &[u8]) -> (RedisExpect, String) {
         let mut redis = Redis {
             command: vec![],

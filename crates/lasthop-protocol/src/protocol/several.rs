@@ -1,5 +1,5 @@
-//! Several requests of one protocol to one server, in order or at random. Each reply is held against the expectation of
-//! its own request.
+//! Several requests of one protocol to one server, in order or at random. Each reply is checked against its own
+//! request's expectation.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,20 +14,20 @@ use super::{
 };
 use crate::{failure::Failure, options::within, random::SplitMix};
 
-/// Most requests of one load.
+/// Maximum number of requests of one load.
 pub const REQUESTS_MAX: usize = 100_000;
 
-/// Requests, at least one.
+/// The requests, at least one, and their order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Several {
     pub requests: Vec<Weighted>,
     pub order: Order,
 }
 
-/// A request, and how many times it is sent for each time of one with a weight of 1.
+/// A request with a weight: how often it is sent for each request of weight 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Weighted {
-    /// Its name in messages.
+    /// The request's name in messages.
     pub name: String,
     pub protocol: Protocol,
     pub weight: u32,
@@ -35,9 +35,9 @@ pub struct Weighted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Order {
-    /// All connections of a thread go through the list together, over and over.
+    /// All connections of a thread go through the list together, repeatedly.
     Given,
-    /// Each request is drawn, by its weight.
+    /// Each request is drawn at random, by its weight.
     Random { seed: u64 },
 }
 
@@ -104,7 +104,7 @@ impl ProtocolSpec for Several {
         })
     }
 
-    /// The ways in which they are checked, each once.
+    /// The ways in which the requests are checked, each once.
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
         let mut ways: Vec<String> = self.protocols().map(|protocol| protocol.checked(size)).collect();
         let all = ways.len();
@@ -145,19 +145,19 @@ impl ProtocolSpec for Several {
     }
 }
 
-/// Ways to check that are shown.
+/// Maximum ways of checking that are shown.
 const WAYS_SHOWN: usize = 3;
 
-/// What all connections of a thread share.
+/// State shared by all connections of a thread.
 struct Shared {
     names: Vec<String>,
     factories: Vec<Factory>,
-    /// Exchanges of each request that no connection uses. So there are as many as are used at once, and none is made anew.
+    /// Idle exchanges of each request. They are reused, so there are as many as are in use at once.
     idle: RefCell<Vec<Vec<Box<dyn Exchange>>>>,
-    /// Sums of the weights up to each request.
+    /// Cumulative weights.
     ends: Vec<u64>,
     order: Order,
-    /// How many were sent in order, or that of the draws.
+    /// The number of requests sent in order, or the state of the random numbers.
     state: Cell<u64>,
 }
 
@@ -167,7 +167,7 @@ impl Shared {
         idle.unwrap_or_else(|| self.factories[request].exchange())
     }
 
-    /// Which request is next.
+    /// The index of the next request.
     fn draw(&self) -> usize {
         let state = self.state.get();
         let (place, next) = match self.order {
@@ -183,7 +183,7 @@ impl Shared {
     }
 }
 
-/// A connection on which requests differ.
+/// A connection with different requests.
 struct Varied {
     current: usize,
     exchange: Box<dyn Exchange>,

@@ -1,12 +1,12 @@
-//! What the protocols of databases have in common: one statement over and over, and a result of rows.
+//! Common parts of database protocols: one statement, repeated, and a result of rows.
 
 use super::{check::contrast, exact::Exact, exchange::excerpt};
 use crate::failure::Failure;
 
-/// Longest first column that is expected by itself: of a longer one a message shows too little.
+/// Longest first column that is expected by itself: a message shows too little of a longer one.
 pub const FIRST_MAX: usize = 1_000;
 
-/// Whether the first column of the first row, where there is one, is this; `None` is NULL.
+/// Whether the first column of the first row, if any, equals `want`; `None` is NULL.
 pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), Failure> {
     if got == Some(want) {
         return Ok(());
@@ -19,14 +19,14 @@ pub fn first_is(got: Option<Option<&[u8]>>, want: Option<&[u8]>) -> Result<(), F
     )))
 }
 
-/// What is expected of the first column of the first row, in words.
+/// In words: the expectation for the first column of the first row.
 pub fn first_in_words(first: Option<&str>, is_null: bool) -> Option<String> {
     first
         .map(|text| format!("the first column `{text}`"))
         .or_else(|| is_null.then(|| "NULL in the first column".to_owned()))
 }
 
-/// The parts of a result that are checked, and all of it where it is known, in words.
+/// In words: the checked parts of a result, and all of it if known.
 pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64) -> String) -> String {
     parts.extend(reply.map(|reply| format!("all {} byte for byte", size(*reply.lengths().start()))));
     if parts.is_empty() {
@@ -36,7 +36,7 @@ pub fn checked(mut parts: Vec<String>, reply: Option<&Exact>, size: &dyn Fn(u64)
     }
 }
 
-/// That no more than these parts are checked, because the first replies differ.
+/// In words: only these parts are checked, because the first replies differ.
 pub fn only_checked<T: AsRef<[u8]>>(parts: Vec<String>, replies: &[T]) -> String {
     let (first, others) = replies.split_first().expect("there is a reply");
     let differs = others.iter().filter(|other| other.as_ref() != first.as_ref());

@@ -1,4 +1,4 @@
-//! StatsD: lines of metrics, several in a datagram. Nothing comes back, so that the server has to tell what it received.
+//! StatsD: lines of metrics, several in a datagram. There are no replies, so the server must tell what it received.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
     schema: kind::schema::<Statsd>,
 };
 
-/// What the URL may say behind its `?`.
+/// Parameters of the URL.
 const KNOWN: &str = "counter, counts, metrics";
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
@@ -100,7 +100,7 @@ impl ProtocolSpec for Statsd {
     }
 
     fn factory(&self, usage: Usage) -> Factory {
-        // A boundary ends the last line of a datagram; in a stream a line needs its end.
+        // The boundary ends the last line of a datagram; in a stream a line needs a line end.
         let end = if usage.keeps_boundaries { "" } else { "\n" };
         let text = [METRIC].repeat(self.metrics as usize).join("\n") + end;
         Factory::new(move || StatsdExchange {

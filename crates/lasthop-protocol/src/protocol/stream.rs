@@ -1,7 +1,7 @@
-//! A number of bytes is asked for and must all arrive.
+//! A transfer of a number of bytes, all of which must arrive.
 //!
 //! Request: 8 bytes `size` and 4 bytes `chunk`, both little endian. The server sends `size` bytes of a fixed pattern in
-//! sends of `chunk`.
+//! sends of `chunk` bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,22 +72,22 @@ impl ProtocolSpec for Stream {
 
 /// Bytes of a request.
 pub const REQUEST: usize = 12;
-/// Most bytes of one transfer.
+/// Maximum bytes of one transfer.
 pub const SIZE_MAX: u64 = 1 << 30;
-/// Most bytes of one send.
+/// Maximum bytes of one send.
 pub const CHUNK_MAX: u32 = 16 * 1024 * 1024;
 
-/// The byte of the pattern at `position` of a transfer. It repeats every 256 bytes, so that a server can send the
-/// same buffer over and over.
+/// The byte of the pattern at `position` of a transfer. The pattern repeats every 256 bytes, so that a server can send
+/// the same buffer repeatedly.
 #[inline]
 pub const fn pattern(position: u64) -> u8 {
     position as u8
 }
 
-/// Bytes after which the pattern repeats.
+/// Period of the pattern in bytes.
 const PERIOD: usize = 256;
 
-/// The pattern from any phase on for 4 KiB: it stays in the first-level cache.
+/// The pattern from any phase on for 4 KiB, which stay in the first-level cache.
 static PATTERN: [u8; 4096 + PERIOD] = {
     let mut bytes = [0; 4096 + PERIOD];
     let mut at = 0;
@@ -116,7 +116,7 @@ impl StreamExchange {
         }
     }
 
-    /// Every byte must be that of the pattern. The comparison reads what the receive has just put into the cache, which
+    /// Compares every byte with the pattern. The comparison reads what the receive has just put into the cache, which
     /// costs a small part of the copy itself.
     #[inline]
     fn check(&self, bytes: &[u8]) -> Result<(), Failure> {

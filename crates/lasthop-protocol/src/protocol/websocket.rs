@@ -1,5 +1,5 @@
-//! WebSocket (RFC 6455): a connection begins as HTTP/1.1 and is upgraded; then each request is a message, and its reply
-//! a message that comes back. There are no extensions.
+//! WebSocket (RFC 6455): a connection begins as HTTP/1.1 and is upgraded; then each request is a message, and so is its
+//! reply. There are no extensions.
 
 mod frame;
 mod handshake;
@@ -30,10 +30,10 @@ use crate::{
     options::{Reuse, within},
 };
 
-/// Most bytes of a message, and of the messages of a pipeline.
+/// Maximum bytes of a message, and of the messages of a pipeline.
 const SIZE_MAX: u64 = 16 << 20;
 const PIPELINE_MAX: u64 = 64 << 20;
-/// Most pings that are answered while one reply is awaited.
+/// Maximum pings answered while one reply is awaited.
 const ANSWERS_MAX: u32 = 10_000;
 
 pub static KIND: ProtocolKind = ProtocolKind {
@@ -148,7 +148,7 @@ impl Websocket {
         self.send.as_ref().map_or_else(letters, |send| send.0.clone())
     }
 
-    /// The kind of its frame.
+    /// The kind of the message's frame.
     fn kind_of(&self, message: &[u8]) -> u8 {
         if self.binary || std::str::from_utf8(message).is_err() {
             frame::BINARY
@@ -157,7 +157,7 @@ impl Websocket {
         }
     }
 
-    /// Kind and content of the correct reply, where they are known.
+    /// Kind and content of the correct reply, if known.
     fn reply(&self) -> Option<(u8, Exact)> {
         match &self.expect {
             WebsocketExpect::Echo => {
@@ -170,7 +170,7 @@ impl Websocket {
         }
     }
 
-    /// The request that begins the connection, without its key.
+    /// The upgrade request, without its key.
     fn upgrade(&self) -> Http {
         let own = [
             ("Connection", "Upgrade"),
@@ -313,7 +313,7 @@ impl ProtocolSpec for Websocket {
         self.binary = mem::take(&mut options.binary);
         self.send = options.send.take();
         if let Some(send) = &self.send {
-            // What a server says to a message with a meaning need not be the message.
+            // The reply to a meaningful message need not be an echo.
             self.expect = WebsocketExpect::Any;
             self.size = options.size.take();
             self.binary |= std::str::from_utf8(&send.0).is_err();
@@ -352,7 +352,7 @@ impl ProtocolSpec for Websocket {
         "greeting"
     }
 
-    /// A null server answers the same words to everybody.
+    /// A null server gives every client the same answer.
     fn let_anybody_in(&mut self) {
         self.key = Some("bGFzdGhvcCBzYXlzIGhpIQ==".to_owned());
     }
@@ -370,7 +370,7 @@ impl ProtocolSpec for Websocket {
     }
 
     fn repeatable(&self, reply: Vec<u8>) -> (Vec<u8>, Vec<usize>) {
-        // Without pings, which were for the sample alone.
+        // Without pings, which were for the sample only.
         let mut again = Vec::new();
         if let Ok((kind, content)) = whole(&reply) {
             frame::write(kind, &content, &mut again);
@@ -379,13 +379,13 @@ impl ProtocolSpec for Websocket {
     }
 }
 
-/// Kind and content of a whole, correct reply.
+/// Kind and content of a complete, correct reply.
 fn whole(mut reply: &[u8]) -> Result<(u8, Vec<u8>), Failure> {
     let mut kind = frame::CONTINUATION;
     let mut content = Vec::new();
     while !reply.is_empty() {
         let (used, head) = Heading::default().take(reply)?;
-        // What follows the message may be cut off.
+        // Bytes after the message may be cut off.
         let Some(head) = head else { break };
         reply = &reply[used..];
         let (own, rest) = reply.split_at(reply.len().min(usize::try_from(head.length).unwrap_or(usize::MAX)));
@@ -405,7 +405,7 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
     Ok(bytes)
 }
 
-/// Masks for the frames of a thread: they must be unpredictable (RFC 6455, section 5.3), and the system is not asked
+/// Masks for the frames of a thread. They must be unpredictable (RFC 6455, section 5.3), but the system is not asked
 /// for each.
 #[derive(Default)]
 struct Masks(Vec<[u8; 4]>);
@@ -413,7 +413,7 @@ struct Masks(Vec<[u8; 4]>);
 impl Masks {
     fn next(&mut self) -> [u8; 4] {
         if self.0.is_empty() {
-            // Without randomness a mask is as good for everything but to keep a proxy from taking content for HTTP.
+            // Without randomness a mask still serves, except to keep a proxy from taking content for HTTP.
             let drawn = random::<1024>().unwrap_or([0; 1024]);
             self.0.extend_from_slice(drawn.as_chunks().0);
         }
@@ -421,9 +421,9 @@ impl Masks {
     }
 }
 
-/// What all connections of a thread say.
+/// State shared by all connections of a thread.
 struct Shared {
-    /// The upgrade but for its key.
+    /// The upgrade request without its key.
     upgrade: Vec<u8>,
     key: Option<String>,
     offered: Vec<String>,
@@ -431,13 +431,13 @@ struct Shared {
     greeting: Vec<(u8, Vec<u8>)>,
     /// The frames of a batch, with masks of zeros.
     frames: Vec<u8>,
-    /// Bytes of one of them, and of its head with the mask.
+    /// Bytes of one frame, and of its head with the mask.
     frame: usize,
     head: usize,
-    /// Kind of the correct reply, and what it is.
+    /// Kind of the correct reply, and its content.
     kind: Option<u8>,
     expected: Expected,
-    /// The correct replies of a batch as servers usually send them, and bytes of one; empty where they are not known.
+    /// The correct replies of a batch as servers usually send them, and the length of one; empty if not known.
     replies: Vec<u8>,
     reply: usize,
     masks: RefCell<Masks>,
@@ -449,7 +449,7 @@ impl Shared {
         let mut frame = Vec::new();
         frame::write_masked(websocket.kind_of(&message), [0; 4], &message, &mut frame);
         let mut upgrade = http::encode(&websocket.upgrade(), Reuse::KeepAlive);
-        // The key is still to come.
+        // The key follows later.
         upgrade.truncate(upgrade.len() - 2);
         let (kind, body) = websocket.reply().unzip();
         let mut reply = Vec::new();
@@ -489,7 +489,7 @@ impl Shared {
         Some(Failure::content(text))
     }
 
-    /// A reply that cannot be right is not read without end.
+    /// Refuses a reply that is too long to be correct.
     fn bound(&self, length: u64) -> Result<(), Failure> {
         match self.expected.lengths() {
             Some(want) if length > want.end().saturating_add(http::FAULTY_BODY_MAX) => Err(Failure::content(format!(
@@ -501,7 +501,7 @@ impl Shared {
     }
 }
 
-/// A message whose first frame is of this kind, in words.
+/// In words: a message whose first frame is of this kind.
 fn named(kind: u8) -> &'static str {
     if kind == frame::BINARY {
         "a binary message"
@@ -514,27 +514,27 @@ fn named(kind: u8) -> &'static str {
 struct Conversation {
     shared: Rc<Shared>,
     handshake: Option<Handshake>,
-    /// The step of the greeting under way, and whether its message has been sent.
+    /// The current step of the greeting, and whether its message has been sent.
     step: usize,
     has_spoken: bool,
-    /// What is to be sent: the frames of the batch, then answers.
+    /// Bytes to send: the frames of the batch, then answers.
     out: Vec<u8>,
     heading: Heading,
-    /// The frame under way, and bytes of its content that are still to come.
+    /// The current frame, and bytes of its content still to come.
     frame: Option<(Head, u64)>,
     /// Content of a control frame.
     control: Vec<u8>,
-    /// Whether frames of a message have come, and not the last one.
+    /// Whether a message has begun but not ended.
     is_within: bool,
     body: BodyCheck,
     fault: Option<Failure>,
     answers: u32,
-    /// What went wrong behind a reply, kept for the next one.
+    /// An error after a reply, kept for the next reply.
     broken: Option<Failure>,
 }
 
 impl Conversation {
-    /// `out` begins with the frames of a batch, masked in any way.
+    /// `out` must begin with the frames of a batch, with any masks.
     fn new(shared: Rc<Shared>, out: Vec<u8>) -> Self {
         Self {
             shared,
@@ -553,12 +553,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the last byte that came ended a frame.
+    /// Whether the last byte received ended a frame.
     fn is_between(&self) -> bool {
         self.heading.is_between() && self.frame.is_none()
     }
 
-    /// Takes bytes of one frame: how many, and whether a message ends with them.
+    /// Takes bytes of one frame. Returns how many, and whether a message ends with them.
     fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (begin, head, left) = match self.frame.take() {
             Some((head, left)) => (0, head, left),
@@ -589,7 +589,7 @@ impl Conversation {
         Ok((begin + count, left == 0 && !is_control && head.is_last))
     }
 
-    /// Looks at a frame before its content.
+    /// Checks a frame before its content.
     fn enter(&mut self, head: Head) -> Result<(), Failure> {
         if frame::is_control(head.kind) {
             self.control.clear();
@@ -608,12 +608,12 @@ impl Conversation {
         self.shared.bound(length)
     }
 
-    /// Acts on a whole control frame.
+    /// Acts on a complete control frame.
     fn act(&mut self, kind: u8) -> Result<(), Failure> {
         match kind {
             frame::CLOSE => return Err(closed(&self.control)),
             frame::PING => {
-                // `out` keeps every answer until the batch is over, so a flood of pings must end.
+                // `out` keeps every answer until the batch is over, so a flood of pings must have a limit.
                 self.answers += 1;
                 if self.answers > ANSWERS_MAX {
                     return Err(wrong("the server sends pings without end"));
@@ -626,7 +626,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The outcome of a reply that ends before the `rest` of what came.
+    /// The outcome of a reply that ends before `rest`.
     fn finish(&mut self, used: usize, rest: &[u8]) -> Done {
         let payload = self.body.received();
         let judged = self.body.finish(&self.shared.expected);
@@ -639,7 +639,7 @@ impl Conversation {
         }
     }
 
-    /// Continues the greeting behind the handshake; true when it is over.
+    /// Continues the greeting after the handshake; true when the greeting is over.
     fn go_on(&mut self, shared: &Shared, mut rest: &[u8]) -> Result<bool, Failure> {
         while let Some((kind, message)) = shared.greeting.get(self.step) {
             if !self.has_spoken && rest.first().is_some_and(|first| frame::begins_control(*first)) {
@@ -672,8 +672,8 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Takes control frames that follow a reply or the handshake. They cannot make that wrong: an error is one of the
-    /// next reply. What is left is something else.
+    /// Takes control frames after a reply or the handshake. An error in them belongs to the next reply. Returns the
+    /// bytes that are no control frames.
     fn overhear<'a>(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
         while rest.first().is_some_and(|first| frame::begins_control(*first)) {
             match self.take(rest) {
@@ -718,7 +718,7 @@ impl Exchange for Conversation {
         let shared = &*self.shared;
         self.out.truncate(shared.frames.len());
         let masks = &mut *shared.masks.borrow_mut();
-        // Not in chunks of the size: that would be a division for every request.
+        // Not in chunks of the size: that would cost a division for every request.
         let mut rest = &mut self.out[..];
         while !rest.is_empty() {
             let (one, after) = rest.split_at_mut(shared.frame);
@@ -747,7 +747,7 @@ impl Exchange for Conversation {
         let most = most as usize;
         let replies = if most == 1 { 1 } else { (bytes.len() / length).min(most) };
         let used = replies * length;
-        // What follows the last reply may be about the connection.
+        // Bytes after the last reply may concern the connection.
         let is_alone = replies < most || bytes.len() == used;
         let same = is_alone && shared.replies.get(..used) == Some(&bytes[..used]);
         same.then_some(Run {
@@ -779,7 +779,7 @@ impl Exchange for Conversation {
     }
 }
 
-/// What the server says when it closes.
+/// The failure of a connection that the server closes, with its reason.
 fn closed(content: &[u8]) -> Failure {
     let Some((code, reason)) = content.split_first_chunk::<2>() else {
         return Failure::reset("the server closes the WebSocket and does not say why");
@@ -847,7 +847,7 @@ mod tests {
         Ok((outcome.0, outcome.2.map(|fault| fault.message)))
     }
 
-    /// What a client sent: kinds and contents of its frames, without their masks, and the masks.
+    /// Frames that a client sent: kinds, contents without masks, and masks.
     fn unmasked(mut sent: &[u8]) -> Vec<(u8, Vec<u8>, [u8; 4])> {
         let mut all = Vec::new();
         while let Some((&[first, second], rest)) = sent.split_first_chunk::<2>() {
@@ -931,7 +931,7 @@ mod tests {
         assert_eq!(exchange.receive(b"\x89\x02hi"), Ok(Progress::More));
         let pongs = unmasked(&exchange.request()[sent..]);
         assert_eq!((pongs[0].0, pongs[0].1.as_slice()), (frame::PONG, &b"hi"[..]));
-        // Behind the reply, cut within the ping.
+        // A ping after the reply, cut within.
         let piece = b"\x81\x05Hello\x89\x00\x89\x02y";
         assert_eq!(exchange.recognise(piece, 1), None);
         let Ok(Progress::Done(done)) = exchange.receive(piece) else {
@@ -1032,7 +1032,7 @@ mod tests {
             exchange.greet(&[], &mut Vec::new()).unwrap();
             exchange
         };
-        // What was sent after each of these pieces, and whether the greeting is over.
+        // The bytes sent after each of these pieces, and whether the greeting is over.
         let conversation = |pieces: &[&[u8]]| {
             let mut exchange = begun();
             let mut greet = |piece: &&[u8]| {
@@ -1054,7 +1054,7 @@ mod tests {
         let init = (frame::TEXT, b"init".to_vec());
         let last = (frame::BINARY, b"\xff".to_vec());
         let pong = (frame::PONG, Vec::new());
-        // Of any kind, in pieces, and longer than a reply may be.
+        // A message of any kind, in pieces, and longer than a reply may be.
         let long = [b"\x82\x7f\0\0\0\0\0\x20\0\0", &vec![0; 0x20_0000][..]].concat();
         let (said, reply) = conversation(&[
             &[&answer[..], b"\x01\x02hi"].concat(),
@@ -1075,7 +1075,7 @@ mod tests {
             matches!(reply, Ok(Progress::Done(Done { fault: None, .. }))),
             "{reply:?}"
         );
-        // Two messages where one was awaited.
+        // Two messages where one is expected.
         let (said, reply) = conversation(&[&[&answer[..], b"\x81\x02hi\x81\x02ho"].concat()]);
         assert_eq!(said, [(vec![], true)]);
         assert!(reply.unwrap_err().contains("before it has got one"));

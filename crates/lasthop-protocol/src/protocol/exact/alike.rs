@@ -1,4 +1,4 @@
-//! What replies have in common that are alike and not the same: texts that stay, and between them parts that change.
+//! The common content of replies that are alike but not equal: fixed texts, and changing parts between them.
 
 mod json;
 mod words;
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// With how many bytes `rest` begins that are this; `fixed` of its bytes are of texts that follow.
+    /// Length of the part of this kind that `rest` begins with; `fixed` bytes of `rest` belong to texts after it.
     fn extent(self, rest: &[u8], fixed: usize) -> Option<usize> {
         match self {
             Self::Word => Some(words::run(rest, words::ends_word)),
@@ -92,29 +92,29 @@ impl Kind {
     }
 }
 
-/// A part may be so many times as long as the longest seen, and some bytes longer; and of bytes that are nothing else, so
-/// many times shorter.
+/// A part may be this many times as long as the longest seen, plus some bytes. [`Kind::Bytes`] may also be this many
+/// times shorter.
 const LONGER: u64 = 4;
 const MORE: u64 = 64;
 const SHORTER: u64 = 2;
 
-/// The number that changed may have eight bytes, of which only one has changed yet.
+/// A changed number may have eight bytes, of which only one has changed so far.
 const NUMBER: usize = 7;
 
-/// With fewer replies nothing is the rule, and no reply an exception.
+/// With fewer replies there is no rule and no exception.
 const MANY: usize = 8;
 
-/// A change in the last replies is not known to stay.
+/// A change within this many last replies may not last.
 pub const WITNESSES: usize = 4;
 
-/// Where a reply is unlike, and what should be there.
+/// Where a reply differs, and the expected bytes there.
 type Unlike<'a> = (usize, Cow<'a, [u8]>);
 
-/// A reply without what may change in it.
+/// Reduces a reply to its fixed part.
 type Reduced = fn(&[u8]) -> Cow<'_, [u8]>;
 
 impl Alike {
-    /// What these have in common, at least one, and not all the same.
+    /// The common content of replies: at least one, and not all equal.
     fn of(replies: &[&[u8]]) -> Self {
         if replies.iter().any(|reply| reply.len() > KEPT_MAX) {
             let mut alike = Self::default();
@@ -126,7 +126,7 @@ impl Alike {
             .unwrap_or_else(|| Self::by_ends(replies))
     }
 
-    /// Beginning and end are the same.
+    /// Only the beginning and the end are fixed.
     fn by_ends(replies: &[&[u8]]) -> Self {
         let (first, others) = replies.split_first().expect("there is a reply");
         let shortest = replies.iter().map(|reply| reply.len()).min().unwrap_or(0);
@@ -142,7 +142,7 @@ impl Alike {
         let is_text = replies.iter().all(|reply| words::is_text(reply));
         let begin = words::back_to_cell(&first[..before], is_text);
         let end = words::on_to_cell(&first[first.len() - after..], is_text);
-        // What could be of both is of neither, such as lines that are the same, and sometimes more of them.
+        // Bytes that could belong to both belong to neither, such as equal lines whose number varies.
         let room = |other: &[u8]| shortest - other.len().min(shortest);
         let (begin, end) = (
             &begin[..begin.len().min(room(end))],
@@ -155,12 +155,12 @@ impl Alike {
         alike
     }
 
-    /// Any bytes, between those that stay at the beginning and at the end.
+    /// Adds a part of any bytes, between the fixed beginning and the fixed end.
     fn bytes(&mut self, replies: &[&[u8]], before: usize, after: usize) {
         let lengths = replies.iter().map(|reply| (reply.len() - before - after) as u64);
         let least = lengths.clone().min().unwrap_or(0);
         let most = lengths.max().unwrap_or(0);
-        // Where no length has changed, none does: such bytes are numbers and keys.
+        // A length that has not changed never does: such bytes are numbers and keys.
         let (least, most) = if least == most {
             (least, most)
         } else {
@@ -178,7 +178,7 @@ impl Alike {
         }
     }
 
-    /// A part that was these.
+    /// Adds a part with the values `seen`.
     fn part<'a>(&mut self, is: Kind, seen: impl Iterator<Item = &'a [u8]> + Clone) {
         let lengths = seen.map(|bytes| bytes.len() as u64);
         let part = Part {
@@ -189,7 +189,7 @@ impl Alike {
         self.0.push(Piece::Part(part));
     }
 
-    /// Bytes that stay.
+    /// Number of fixed bytes.
     pub fn checked(&self) -> u64 {
         let texts = self.0.iter().map(|piece| match piece {
             Piece::Text(text) => text.0.len() as u64,
@@ -198,12 +198,12 @@ impl Alike {
         texts.sum()
     }
 
-    /// Whether more than the length must be looked at.
+    /// Whether a check must look beyond the length.
     pub fn has_meaning(&self) -> bool {
         !matches!(self.0[..], [] | [Piece::Part(Part { is: Kind::Bytes, .. })])
     }
 
-    /// How many bytes a reply may have.
+    /// Minimum and maximum bytes of a reply.
     pub fn lengths(&self) -> RangeInclusive<u64> {
         let sum = |part: fn(&Part) -> u64| {
             let parts = self.0.iter().map(|piece| match piece {
@@ -215,12 +215,12 @@ impl Alike {
         sum(|part| part.least)..=sum(|part| part.most)
     }
 
-    /// Where a reply is not alike, and what should be there.
+    /// Where a reply differs, and the expected bytes there.
     pub fn differs(&self, reply: &[u8]) -> Option<(usize, Cow<'_, [u8]>)> {
         self.places(reply).err()
     }
 
-    /// Where the parts of a reply are.
+    /// The places of the parts in a reply.
     fn places(&self, reply: &[u8]) -> Result<Vec<(usize, usize)>, Unlike<'_>> {
         let mut at = 0;
         let mut places = Vec::new();
@@ -252,7 +252,7 @@ impl Alike {
         Ok(places)
     }
 
-    /// What of these replies, of which one is given, is not checked.
+    /// In words: the parts of these replies that are not checked, as seen in `one`.
     fn unchecked(&self, what: &str, one: &[u8], count: usize) -> String {
         /// How many parts are named, and how much of each is shown.
         const NAMED: usize = 3;
@@ -291,8 +291,8 @@ fn longest(seen: u64) -> u64 {
 }
 
 impl Exact {
-    /// What is expected after these replies, in the order of their arrival, at least one; and what of it is not checked,
-    /// in words. A few that are of another kind than all others teach nothing: they are errors.
+    /// Learns the expectation from replies in order of arrival, at least one. Also returns, in words, the parts that
+    /// are not checked. A few replies of another kind than all others are errors, and teach nothing.
     pub fn learn(what: &str, replies: &[&[u8]]) -> (Self, Option<String>) {
         let usual = usual(replies);
         let first = usual[0];
@@ -304,7 +304,7 @@ impl Exact {
         (Self::Alike(alike), Some(unchecked))
     }
 
-    /// Whether these bytes are what is expected.
+    /// Whether the bytes meet the expectation.
     pub fn fits(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Alike(alike) => alike.differs(bytes).is_none(),
@@ -314,8 +314,8 @@ impl Exact {
     }
 }
 
-/// The replies without the exceptions: those that are empty where most are not, and those that come between replies of
-/// which nearly all are of one kind.
+/// The replies without exceptions: empty replies if most are not empty, and replies of another kind between replies
+/// nearly all of one kind.
 pub fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut usual = replies.to_vec();
     let empty = usual.iter().filter(|reply| reply.is_empty()).count();
@@ -335,7 +335,7 @@ pub fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
         let is_rule: Vec<bool> = keys.iter().map(|key| key == rule).collect();
         let first = is_rule.iter().position(|is| *is).unwrap_or(0);
         let last = is_rule.iter().rposition(|is| *is).unwrap_or(0);
-        // What was so before, or stays so, is a change and no exception.
+        // A reply that differs at the beginning, or to the end, is a change and no exception.
         let has_changed = is_rule.len() - 1 - last > WITNESSES;
         let mut is_rule = is_rule.iter().enumerate();
         usual.retain(|_| {
@@ -346,7 +346,7 @@ pub fn usual<'a>(replies: &[&'a [u8]]) -> Vec<&'a [u8]> {
     usual
 }
 
-/// What a reply is without its words and values.
+/// A reply without its words and values.
 fn skeleton(reply: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(json::skeleton(reply).unwrap_or_else(|| words::skeleton(reply)))
 }
@@ -357,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    /// What is learnt of texts, and what of them is not checked.
+    /// The expectation learnt from texts, and the parts that are not checked.
     fn learnt<T: AsRef<str>>(texts: &[T]) -> (Exact, String) {
         let texts: Vec<&[u8]> = texts.iter().map(|text| text.as_ref().as_bytes()).collect();
         let (exact, unchecked) = Exact::learn("body", &texts);
@@ -366,7 +366,7 @@ mod tests {
         (exact, unchecked.unwrap_or_default())
     }
 
-    /// Whether what is learnt of the first fits these.
+    /// Checks that the expectation learnt from `seen` accepts `right` and rejects `wrong`.
     fn fit<T: AsRef<str>>(seen: &[T], right: &[&str], wrong: &[&str]) {
         let (exact, unchecked) = learnt(seen);
         for text in right {
@@ -425,7 +425,7 @@ mod tests {
                 &form("x", "y")[1..],
             ],
         );
-        // One value is another kind of value each time.
+        // The value has another kind each time.
         fit(
             &[r#"{"next": null, "n": 1}"#, r#"{"next": {"a": [1, 2]}, "n": 2.5}"#],
             &[r#"{"next": "x", "n": -3e9}"#],
@@ -451,7 +451,7 @@ mod tests {
             &[&lines(2), &lines(9)],
             &["begin\nend\n", &lines(100), "begin\nline\nline\nline\n", "end\n", ""],
         );
-        // A number of eight bytes of which one has changed.
+        // A number of eight bytes, of which one has changed.
         let (exact, _) = Exact::learn(
             "body",
             &[
@@ -493,7 +493,7 @@ mod tests {
             let seen: Vec<&str> = (0..32).map(page).collect();
             assert_eq!(learnt(&seen), (Exact::from("the page"), String::new()));
         }
-        // What changes and stays so is no exception, nor is what was so in the beginning.
+        // A lasting change is no exception, nor is the state before it.
         let clock = |tick: usize| {
             (0..32)
                 .map(|n| format!("12:00:{:02}", u32::from(n >= tick)))

@@ -1,4 +1,4 @@
-//! One request: its stream, and its reply, which is judged as it comes.
+//! One request: its stream, and its reply, judged as it arrives.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -13,8 +13,8 @@ use crate::{
 
 const OK: u16 = 200;
 const SWITCHING_PROTOCOLS: u16 = 101;
-/// Most bytes of the fields of a block, each with 32 more: `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, section 6.5.2). A
-/// block is far shorter than the fields that it repeats.
+/// Maximum bytes of the fields of a block, each with 32 more: `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, section
+/// 6.5.2). A block may be far shorter than the fields that it repeats.
 pub const FIELDS_MAX: usize = 64 * 1024;
 
 /// The fields of a block.
@@ -45,7 +45,7 @@ impl Fields {
         Ok(read)
     }
 
-    /// Takes the next field; what is malformed about it (RFC 9113, sections 8.2 and 8.3), in words.
+    /// Takes the next field. An error says in words what is malformed (RFC 9113, sections 8.2 and 8.3).
     fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if !is_value(value) {
             return Err("the value of a header has a line end, a NUL, or a space around it");
@@ -87,7 +87,7 @@ impl Fields {
         Ok(())
     }
 
-    /// The values of a field, whose name is in lower case.
+    /// The values of a field; `name` must be in lower case.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> + Clone {
         let named = self.fields.iter().filter(move |(own, _)| own == name.as_bytes());
         named.map(|(_, value)| value.as_slice())
@@ -108,12 +108,12 @@ fn is_value(value: &[u8]) -> bool {
         && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-/// Blocks that were read lately, shared by all connections of a thread: those before a message and those after it. The
-/// same bytes mean the same again as long as no table is in use.
+/// Recently read blocks, shared by all connections of a thread: those before a message and those after it. While no
+/// table is in use, equal bytes have equal meanings.
 #[derive(Default)]
 pub struct RecentBlocks(RefCell<[Option<Block>; 2]>);
 
-/// A block as it came, what it says, and the capacity of the empty table that it found and left.
+/// A block's bytes and fields, and the capacity of the empty table before and after it.
 struct Block {
     capacity: usize,
     bytes: Vec<u8>,
@@ -142,32 +142,32 @@ impl RecentBlocks {
     }
 }
 
-/// What follows the head of a whole reply, but for the content of its body.
+/// A complete reply after its head, without the content of its body.
 pub struct Reply<'a> {
-    /// What came behind the body; a head that ends its stream is that as well (gRPC calls it Trailers-Only).
+    /// The fields after the body; a head that ends its stream counts as trailers too (gRPC calls it Trailers-Only).
     pub trailers: Option<&'a Fields>,
-    /// The bytes before the content, so many as [`Meaning::prefix`](super::Meaning::prefix) says, or fewer.
+    /// The bytes before the content, as many as [`Meaning::prefix`](super::Meaning::prefix) says, or fewer.
     pub prefix: &'a [u8],
     /// Bytes of content.
     pub received: u64,
 }
 
-/// What is kept of the fields before a body, of which a batch may have a thousand.
+/// The kept part of the fields before a body, of which a batch may have a thousand.
 #[derive(Clone, Copy)]
 struct Head {
     status: u16,
-    /// What it says of the body's length.
+    /// The stated length of the body.
     length: Option<u64>,
 }
 
 /// One request of a batch.
 #[derive(Default)]
 pub struct Call {
-    /// Bytes of the body that are still to be sent, and how many the stream's window allows.
+    /// Bytes of the body still to be sent, and how many the stream's window allows.
     pub unsent: usize,
     pub window: i64,
     pub is_over: bool,
-    /// Once the fields before the body have come.
+    /// Set once the fields before the body have come.
     head: Option<Head>,
     trailers: Option<Rc<Fields>>,
     prefix: Vec<u8>,
@@ -187,10 +187,9 @@ impl Call {
         self.fault = None;
     }
 
-    /// Bytes that may be sent at once, where the connection's window allows so many.
+    /// How many bytes may be sent now, if the connection's window allows `connection` bytes.
     pub fn may_send(&self, connection: i64) -> Option<usize> {
-        // A window may be negative after the server has made it smaller than what is under way (RFC 9113, section
-        // 6.9.2).
+        // A window is negative after the server has made it smaller than the bytes under way (RFC 9113, section 6.9.2).
         let room = self.window.min(connection).clamp(0, frame::CONTENT_MAX as i64) as usize;
         Some(self.unsent.min(room)).filter(|count| *count > 0)
     }
@@ -200,7 +199,7 @@ impl Call {
         self.window -= count as i64;
     }
 
-    /// Bytes of content that have come.
+    /// Bytes of content received.
     pub fn received(&self) -> u64 {
         self.body.received()
     }
@@ -270,7 +269,7 @@ impl Call {
 
     fn has_length_of(&self, head: Head, head_only: bool) -> Result<(), Failure> {
         let got = self.prefix.len() as u64 + self.body.received();
-        // Whatever length these say that they have (RFC 9110, section 6.4.1).
+        // Whatever length these replies state (RFC 9110, section 6.4.1).
         let has_none = head_only || matches!(head.status, 204 | 304);
         let said = if has_none { Some(0) } else { head.length };
         match said.filter(|said| *said != got) {

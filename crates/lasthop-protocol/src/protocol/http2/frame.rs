@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 (RFC 9113, section 4): written, and cut out of what comes.
+//! Frames of HTTP/2 (RFC 9113, section 4): writing, and cutting received bytes into frames.
 
 use crate::failure::Failure;
 
@@ -12,7 +12,7 @@ pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 
-/// Of a PING or of SETTINGS.
+/// Flag of a PING or of SETTINGS.
 pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
@@ -21,10 +21,10 @@ const PRIORITY: u8 = 0x20;
 
 /// Bytes before the content of a frame.
 pub const HEAD: usize = 9;
-/// Most bytes of a frame's content, which every peer takes and no peer is allowed to exceed unasked.
+/// Maximum bytes of a frame's content, which every peer accepts and no peer may exceed unasked.
 pub const CONTENT_MAX: usize = 16_384;
 
-/// A whole frame.
+/// A complete frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     pub kind: u8,
@@ -34,7 +34,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// `bytes` are a head and the content that it announces.
+    /// `bytes` must be a head and the content that it announces.
     fn of(bytes: &'a [u8]) -> Self {
         Self {
             kind: bytes[3],
@@ -64,12 +64,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The number that four bytes are; `bytes` has at least these.
+/// The number in the first four bytes; `bytes` must have at least four.
 pub fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Appends a frame. `content` has at most [`CONTENT_MAX`] bytes.
+/// Appends a frame. `content` may have at most [`CONTENT_MAX`] bytes.
 pub fn write(kind: u8, flags: u8, stream: u32, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(content.len() as u32).to_be_bytes()[1..]);
     out.extend_from_slice(&[kind, flags]);
@@ -77,26 +77,26 @@ pub fn write(kind: u8, flags: u8, stream: u32, content: &[u8], out: &mut Vec<u8>
     out.extend_from_slice(content);
 }
 
-/// Cuts what comes, in whatever pieces, into frames. Keeps at most one.
+/// Cuts received bytes, in whatever pieces, into frames. Keeps at most one frame.
 #[derive(Default)]
 pub struct Framer {
     kept: Vec<u8>,
-    /// What is kept was handed out.
+    /// Whether the kept frame was handed out.
     is_spent: bool,
 }
 
 impl Framer {
-    /// Whether the last byte that came ended a frame.
+    /// Whether the last byte received ended a frame.
     pub fn is_between(&self) -> bool {
         self.is_spent || self.kept.is_empty()
     }
 
-    /// The next frame, once it is whole, and how many of `bytes` were taken for it.
+    /// The next frame, once complete, and how many of `bytes` it took.
     pub fn next<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(usize, Option<Frame<'a>>), Failure> {
         if std::mem::take(&mut self.is_spent) {
             self.kept.clear();
         }
-        // A whole frame is handed out where it lies; only one that comes in pieces is copied.
+        // A complete frame is handed out in place; only a frame in pieces is copied.
         if self.kept.is_empty()
             && let Some(whole) = length(bytes)?.filter(|length| *length <= bytes.len())
         {
@@ -111,7 +111,7 @@ impl Framer {
         Ok((used, self.is_spent.then(|| Frame::of(&self.kept))))
     }
 
-    /// Keeps bytes up to so many in all; how many it took.
+    /// Keeps bytes up to a total of `length`. Returns how many it took.
     fn fill(&mut self, bytes: &[u8], length: usize) -> usize {
         let count = bytes.len().min(length.saturating_sub(self.kept.len()));
         self.kept.extend_from_slice(&bytes[..count]);
@@ -119,7 +119,7 @@ impl Framer {
     }
 }
 
-/// Bytes of the frame that `bytes` begin with, if its head is there.
+/// Length of the frame that `bytes` begin with, if its head is complete.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Failure> {
     let Some(head) = bytes.first_chunk::<HEAD>() else {
         return Ok(None);

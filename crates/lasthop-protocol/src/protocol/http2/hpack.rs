@@ -1,13 +1,13 @@
-//! HPACK (RFC 7541): header blocks of replies with their dynamic table and Huffman code; fields of requests as
-//! literals, which need neither.
+//! HPACK (RFC 7541): reads the header blocks of replies, with the dynamic table and the Huffman code; writes the fields
+//! of requests as literals, which need neither.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// Most bytes of the dynamic table: what a server may use before it has heard of a smaller one.
+/// Maximum bytes of the dynamic table: what a server may use before it learns of a smaller limit.
 const CAPACITY: usize = 4_096;
-/// What a field counts besides its text.
+/// Bytes that a field counts in addition to its text.
 const OVERHEAD: usize = 32;
 
 /// Name and value.
@@ -29,14 +29,14 @@ impl Decoder {
         }
     }
 
-    /// The capacity, if the table is empty. A block that finds and leaves the same one means the same when it comes
-    /// again.
+    /// The capacity, if the table is empty. A block that finds and leaves the table empty with this capacity means the
+    /// same when it is repeated.
     pub fn idle(&self) -> Option<usize> {
         self.table.is_empty().then_some(self.capacity)
     }
 
-    /// Hands each field of a whole block to `take`, name and value. `None` if that refuses one, or the block is not
-    /// HPACK, or uses what is not there: the connection is of no more use.
+    /// Passes each field of a complete block to `take`, name and value. `None` if `take` refuses a field, the block is
+    /// not HPACK, or it refers to a missing entry: the connection is no longer usable.
     pub fn decode(&mut self, mut block: &[u8], mut take: impl FnMut(&[u8], &[u8]) -> Option<()>) -> Option<()> {
         let mut fields = 0;
         while let Some(first) = block.first() {
@@ -55,7 +55,7 @@ impl Decoder {
                 }
                 0x20..=0x3f => {
                     let (capacity, rest) = integer(block, 5)?;
-                    // A new size stands at the beginning of a block only (RFC 7541, section 4.2).
+                    // A new size may come only at the beginning of a block (RFC 7541, section 4.2).
                     if capacity > CAPACITY || fields > 0 {
                         return None;
                     }
@@ -65,7 +65,7 @@ impl Decoder {
                     continue;
                 }
                 _ => {
-                    // Not indexed and never indexed look alike to a reader (RFC 7541, sections 6.2.2 and 6.2.3).
+                    // Not indexed and never indexed mean the same to a reader (RFC 7541, sections 6.2.2 and 6.2.3).
                     let ((name, value), rest) = self.literal(block, 4)?;
                     take(&name, &value)?;
                     rest
@@ -86,7 +86,7 @@ impl Decoder {
             .map(|(name, value)| (&name[..], &value[..]))
     }
 
-    /// Name and value of a literal whose name may be an index of so many bits, and what follows.
+    /// Name and value of a literal whose name may be an index of `bits` bits, and the rest.
     fn literal<'a>(&self, block: &'a [u8], bits: u32) -> Option<(Field, &'a [u8])> {
         let (name, rest) = match integer(block, bits)? {
             (0, rest) => text(rest)?,
@@ -96,7 +96,7 @@ impl Decoder {
         Some(((name, value), rest))
     }
 
-    /// An entry that is larger than the table empties it.
+    /// An entry larger than the table empties the table.
     fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
         self.size += cost(&name, &value);
         self.table.push_front((name, value));
@@ -118,7 +118,7 @@ pub fn cost(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + OVERHEAD
 }
 
-/// An integer whose first byte has so many bits of it, and what follows.
+/// An integer with a prefix of `bits` bits, and the rest.
 fn integer(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
     let (first, mut rest) = bytes.split_first()?;
     let most = (1 << bits) - 1;
@@ -126,7 +126,7 @@ fn integer(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
     if value < most {
         return Some((value, rest));
     }
-    // Nothing here is longer than four of these bytes.
+    // No valid integer has more than four of these bytes.
     for shift in [0, 7, 14, 21] {
         let (byte, after) = rest.split_first()?;
         rest = after;
@@ -152,9 +152,9 @@ fn text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     ))
 }
 
-/// Appends a field as it is, in no table. Name and value have less than 16 KiB.
+/// Appends a field literally, without a table. Name and value must be shorter than 16 KiB.
 pub fn write(name: &str, value: &str, block: &mut Vec<u8>) {
-    // A literal that enters no table, with its name spelled out (RFC 7541, section 6.2.2).
+    // A literal that enters no table, with a literal name (RFC 7541, section 6.2.2).
     block.push(0);
     for text in [name, value] {
         write_length(text.len(), block);
@@ -268,7 +268,7 @@ mod tests {
             .collect()
     }
 
-    /// Appendix C.3 and C.4 of RFC 7541: the same requests, as they are and in Huffman code.
+    /// Appendix C.3 and C.4 of RFC 7541: the same requests, plain and in Huffman code.
     #[test]
     fn the_requests_of_the_standard_are_read() {
         let plain = [
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Appendix C.6: a table of 256 bytes, from which entries fall out.
+    /// Appendix C.6: a table of 256 bytes, which evicts entries.
     #[test]
     fn the_replies_of_the_standard_are_read() {
         let date = "Mon, 21 Oct 2013 20:13:21 GMT";
@@ -348,11 +348,11 @@ mod tests {
             "80",                   // index 0
             "be",                   // an entry of an empty table
             "ff ff ff ff ff ff 7f", // an integer without end
-            "3f e2 1f",             // a larger table than was ever allowed
+            "3f e2 1f",             // a larger table than ever allowed
             "82 20",                // a new size after a field
-            "40 05 61",             // a text that is cut
-            "00 81 ff 00",          // Huffman code of ones only
-            "00 84 ff ff ff ff 00", // its end in the middle
+            "40 05 61",             // a truncated text
+            "00 81 ff 00",          // a Huffman code of ones only
+            "00 84 ff ff ff ff 00", // the end symbol in the middle
             "00",
         ] {
             assert_eq!(fields(&mut Decoder::new(), &bytes(wrong)), None, "{wrong}");

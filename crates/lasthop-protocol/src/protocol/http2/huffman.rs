@@ -1,11 +1,11 @@
-//! The Huffman code of HPACK (RFC 7541, appendix B). It is canonical, so that the lengths of the codes are all of it.
+//! The Huffman code of HPACK (RFC 7541, appendix B). The code is canonical, so the lengths of its codes define it.
 
 use std::sync::LazyLock;
 
-/// Bits of the longest code, which ends a text and never stands in one.
+/// Bits of the longest code, which ends a text and never occurs within one.
 const LONGEST: usize = 30;
 
-/// What was coded, unless the bits are no text.
+/// Decodes a text; `None` if the bits are no text.
 pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     // The shortest codes have five bits.
     let mut text = Vec::with_capacity(bytes.len() * 8 / 5);
@@ -15,22 +15,21 @@ pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
         code = code << 1 | u32::from(bytes[at / 8] >> (7 - at % 8) & 1);
         length += 1;
         if let Some(symbol) = CODE.symbol(code, length) {
-            // Symbol 256, the end, must not occur in a text (RFC 7541, section 5.2).
+            // Symbol 256, the end, must not occur within a text (RFC 7541, section 5.2).
             text.push(u8::try_from(symbol).ok()?);
             (code, length) = (0, 0);
         } else if length == LONGEST {
             return None;
         }
     }
-    // What is left fills the last byte with ones, the beginning of the code for the end; a whole byte of them is an
-    // error.
+    // Ones fill the last byte, the beginning of the code for the end; a whole byte of them is an error.
     (length < 8 && code == (1 << length) - 1).then_some(text)
 }
 
-/// Codes of one length follow each other, in the order of their symbols.
+/// Codes of one length are consecutive, in the order of their symbols.
 struct Code {
     symbols: Vec<u16>,
-    /// By length: the first code, how many there are, and where their symbols begin.
+    /// For each length: the first code, the number of codes, and the index of their first symbol.
     lengths: [(u32, u32, usize); LONGEST + 1],
 }
 

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113): one request over and over, in plain with prior knowledge or within TLS. A batch is as many
-//! streams of a connection at once; their replies may come in any order.
+//! HTTP/2 (RFC 9113): one request, repeated, in plaintext with prior knowledge or within TLS. The requests of a batch
+//! are concurrent streams of a connection; their replies may come in any order.
 
 pub mod call;
 pub mod frame;
@@ -18,23 +18,23 @@ use self::{
 use super::{check::Expected, exchange::Factory};
 use crate::failure::Failure;
 
-/// What all connections of a thread ask, and how its replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 pub struct Requests {
-    /// The block of fields of a request.
+    /// The header block of a request.
     pub fields: Vec<u8>,
     /// The body of a request.
     pub body: Vec<u8>,
     pub expected: Expected,
-    /// Requests at once.
+    /// Concurrent requests.
     pub depth: u32,
-    /// A reply has no body, whatever its head says: the request's method is HEAD.
+    /// Whether the method is HEAD: the reply has no body, whatever its head says.
     pub head_only: bool,
-    /// What is said over HTTP/2.
+    /// The protocol on top of HTTP/2.
     pub meaning: Box<dyn Meaning>,
     pub known: RecentBlocks,
 }
 
-/// Fields of a connection, which HTTP/2 does not have (RFC 9113, section 8.2.2).
+/// Connection-specific fields, which HTTP/2 does not have (RFC 9113, section 8.2.2).
 pub const OF_CONNECTION: [&str; 6] = [
     "connection",
     "proxy-connection",
@@ -44,9 +44,9 @@ pub const OF_CONNECTION: [&str; 6] = [
     "upgrade",
 ];
 
-/// What a reply means to the protocol that is said over HTTP/2.
+/// What a reply means to the protocol on top of HTTP/2.
 pub trait Meaning {
-    /// Bytes of a body that come before its content.
+    /// Bytes of a body before its content.
     fn prefix(&self) -> usize {
         0
     }
@@ -54,19 +54,19 @@ pub trait Meaning {
     /// Judges the fields before the body.
     fn judge_head(&self, head: &Fields) -> Result<(), Failure>;
 
-    /// Judges the rest of a whole reply but for the content of its body.
+    /// Judges the rest of a complete reply, without the content of its body.
     fn judge(&self, _: &Reply<'_>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// Makes the connections' sides of the conversation.
+/// Makes the exchanges of the connections.
 pub fn factory(requests: Requests) -> Factory {
     let requests = Rc::new(requests);
     Factory::new(move || Session::new(Rc::clone(&requests)))
 }
 
-/// The block of these fields.
+/// Encodes fields as a header block.
 pub fn block<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -75,7 +75,7 @@ pub fn block<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8
     block
 }
 
-/// The fields and the body of a whole, correct reply; interim replies are passed over.
+/// The fields and the body of a complete, correct reply; interim replies are skipped.
 pub fn parts(reply: &[u8]) -> Result<(Fields, Vec<u8>), Failure> {
     let mut head = Fields::default();
     let mut body = Vec::new();
@@ -101,18 +101,19 @@ pub fn parts(reply: &[u8]) -> Result<(Fields, Vec<u8>), Failure> {
     Ok((head, body))
 }
 
-/// A reply as a null server can say it again and again, and where in it are the numbers of its stream. `body` is what a
-/// request of so many bytes takes of the connection's window.
+/// A reply that a null server can repeat, and the offsets of its stream numbers. `body` is the number of bytes that a
+/// request's body takes of the connection's window.
 pub fn repeatable(body: usize, reply: &[u8]) -> (Vec<u8>, Vec<usize>) {
     let mut again = Vec::new();
     let mut numbers = Vec::new();
-    // Each reply gives back what its request took of the connection's window, which would be used up after 2 GiB.
+    // Each reply gives back what its request took of the connection's window, which would otherwise be used up after 2
+    // GiB.
     if body > 0 {
         session::write_update(body as u32, &mut again);
     }
     let _ = frames(reply, |frame| {
-        // Header blocks may be repeated, because the client allows no dynamic table. Frames of the connection were
-        // for the sample alone.
+        // Header blocks can be repeated, because the client allows no dynamic table. Frames of the connection were for
+        // the sample only.
         if frame.stream > 0 {
             numbers.push(again.len() + frame::HEAD - 4);
             frame::write(frame.kind, frame.flags, frame.stream, frame.content, &mut again);
@@ -122,7 +123,7 @@ pub fn repeatable(body: usize, reply: &[u8]) -> (Vec<u8>, Vec<usize>) {
     (again, numbers)
 }
 
-/// Hands each whole frame to `take`.
+/// Passes each complete frame to `take`.
 pub fn frames(mut bytes: &[u8], mut take: impl FnMut(frame::Frame<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut framer = Framer::default();
     while !bytes.is_empty() {

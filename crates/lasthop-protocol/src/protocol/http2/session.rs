@@ -1,4 +1,4 @@
-//! One connection's side of HTTP/2 (RFC 9113): its settings, its windows, what the server asks, and the calls under
+//! One connection's side of HTTP/2 (RFC 9113): its settings, its windows, the server's requests, and the calls under
 //! way.
 
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use crate::{
     protocol::exchange::{Done, Exchange, Greeting, Progress, excerpt},
 };
 
-/// A window before anybody has changed it.
+/// Initial size of a window.
 const WINDOW: i64 = 65_535;
-/// The largest window.
+/// Maximum size of a window.
 const WINDOW_MAX: i64 = (1 << 31) - 1;
-/// Bytes that may come before the server gets the room for them back: half of the window.
+/// Bytes received before the server gets the room back: half of the window.
 const RETURNED_AT: u32 = 1 << 30;
 /// The last number of a stream that clients may use.
 const STREAM_MAX: u32 = (1 << 31) - 1;
-/// Most bytes of a header block, and most frames, which may be empty (RFC 9113, section 6.10).
+/// Maximum bytes of a header block, and maximum frames, which may be empty (RFC 9113, section 6.10).
 const BLOCK_MAX: usize = 64 * 1024;
-/// Most pings and settings that are answered during one batch.
+/// Maximum pings and settings answered during one batch.
 const ANSWERS_MAX: u32 = 10_000;
 
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -33,9 +33,9 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 const NO_ERROR: u32 = 0;
-/// Reason for a RST_STREAM: the server has not begun with the call.
+/// RST_STREAM code: the server has not begun the call.
 const REFUSED_STREAM: u32 = 7;
-/// Reason for a RST_STREAM: the rest is not needed.
+/// RST_STREAM code: the rest is not needed.
 const CANCEL: u32 = 8;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -44,26 +44,26 @@ pub struct Session {
     pub requests: Rc<Requests>,
     framer: Framer,
     decoder: Decoder,
-    /// What is to be sent, from the beginning of the batch on.
+    /// Bytes to send, from the beginning of the batch on.
     out: Vec<u8>,
-    /// The server's settings have come.
+    /// Whether the server's settings have come.
     is_settled: bool,
-    /// Bytes that the connection, and each new stream, may send.
+    /// How many bytes the connection, and each new stream, may send.
     window: i64,
     stream_window: i64,
-    /// Bytes received since the server got room for more.
+    /// Bytes received since the server last got more room.
     received: u32,
     /// Stream of the first call of the batch, and of the next batch.
     first: u32,
     next: u32,
     calls: Vec<Call>,
-    /// Calls without a whole reply that the server may still answer.
+    /// Calls without a complete reply that the server may still answer.
     open: usize,
-    /// Calls of the batch that the server has not taken, because it leaves.
+    /// Calls of the batch that the leaving server has not taken.
     declined: u32,
-    /// The server takes no more calls.
+    /// Whether the server takes no more calls.
     is_leaving: bool,
-    /// A header block that is not complete yet.
+    /// An incomplete header block.
     block: Option<Block>,
     answers: u32,
 }
@@ -74,7 +74,7 @@ struct Block {
     /// Whether the stream ends with the block.
     ends: bool,
     bytes: Vec<u8>,
-    /// How many frames it came in.
+    /// Number of frames in the block.
     frames: usize,
 }
 
@@ -101,8 +101,8 @@ impl Session {
         }
     }
 
-    /// The client's first words: no dynamic table, so that the hot path stays short, no pushes, and windows that are
-    /// never in the way.
+    /// Sends the client's first bytes: no dynamic table, which keeps the hot path short, no pushes, and windows too
+    /// large to delay the server.
     fn introduce(&mut self) {
         self.out.extend_from_slice(PREFACE);
         write_settings(
@@ -114,12 +114,12 @@ impl Session {
             ],
             &mut self.out,
         );
-        // Settings change the windows of streams only; that of the connection takes an update (RFC 9113, section
+        // Settings change only the windows of streams; the connection's window needs an update (RFC 9113, section
         // 6.9.2).
         write_update((WINDOW_MAX - WINDOW) as u32, &mut self.out);
     }
 
-    /// Begins so many calls; others of the batch are over.
+    /// Begins `count` calls; the others of the batch are over.
     fn begin_calls(&mut self, count: usize) {
         let Self {
             requests,
@@ -148,7 +148,7 @@ impl Session {
         !self.is_leaving && self.next + 2 * (self.requests.depth - 1) <= STREAM_MAX
     }
 
-    /// Sends of each message what the windows allow.
+    /// Sends as much of each message as the windows allow.
     fn send(&mut self) {
         let Self {
             requests,
@@ -169,9 +169,9 @@ impl Session {
         }
     }
 
-    /// Takes bytes up to the end of the next reply, or all.
+    /// Takes bytes up to the end of the next reply, or all bytes.
     fn take(&mut self, bytes: &[u8]) -> Result<Option<Done>, Failure> {
-        // Taken out, because a frame borrows from it while the session acts on the frame.
+        // Taken out of `self`, because a frame borrows from the framer while the session acts on the frame.
         let mut framer = std::mem::take(&mut self.framer);
         let taken = self.take_frames(&mut framer, bytes);
         self.framer = framer;
@@ -188,7 +188,7 @@ impl Session {
             if self.open > 0 {
                 return Ok(Some(done));
             }
-            // What follows the last reply is for the connection. What may not follow it is left.
+            // Frames after the last reply may concern the connection. Other bytes are left.
             let mut used = at;
             while at < bytes.len() && self.take_frame(framer, bytes, &mut at).is_ok() {
                 used = at;
@@ -202,7 +202,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Acts on the frame that ends in `bytes`, if one does; the call whose stream it ends.
+    /// Acts on the frame that ends in `bytes`, if any. Returns the call whose stream it ends.
     fn take_frame(&mut self, framer: &mut Framer, bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Failure> {
         let (used, frame) = framer.next(&bytes[*at..])?;
         *at += used;
@@ -213,8 +213,8 @@ impl Session {
     fn finish(&mut self, index: usize, used: usize) -> Done {
         self.open -= 1;
         let call = &mut self.calls[index];
-        // The server answered before it had everything. Our side of the stream is open: without this it would wait for
-        // the rest.
+        // The server answered before it received everything. The client's side of the stream is open: without a reset
+        // the server would wait for the rest.
         if call.unsent > 0 {
             call.unsent = 0;
             frame::write(
@@ -234,9 +234,9 @@ impl Session {
         }
     }
 
-    /// Acts on a frame; the call whose stream it ends.
+    /// Acts on a frame. Returns the call whose stream it ends.
     fn act(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
-        // Nothing may come between the frames of a header block (RFC 9113, section 4.3).
+        // No other frame may come between those of a header block (RFC 9113, section 4.3).
         if self.block.is_some() != (frame.kind == frame::CONTINUATION) {
             return Err(Failure::protocol(
                 "HTTP/2: a header block is interrupted, or continued without a beginning",
@@ -256,19 +256,19 @@ impl Session {
             frame::GOAWAY => self.going_away(frame)?,
             frame::WINDOW_UPDATE => self.window_update(frame)?,
             frame::PUSH_PROMISE => return Err(Failure::protocol("HTTP/2: a push, which was forbidden")),
-            // Priorities, and types that are not known, which must be ignored (RFC 9113, section 4.1).
+            // Priorities, and unknown types, which must be ignored (RFC 9113, section 4.1).
             _ => {}
         }
         Ok(None)
     }
 
-    /// The call of a stream that is not over.
+    /// The call of an open stream.
     fn open_call(&self, stream: u32) -> Result<usize, Failure> {
         let ended = || Failure::protocol(format!("HTTP/2: stream {stream} goes on behind its end"));
         self.call(stream)?.ok_or_else(ended)
     }
 
-    /// The call of a stream, unless it is over.
+    /// The call of a stream; `None` if it is over.
     fn call(&self, stream: u32) -> Result<Option<usize>, Failure> {
         if stream.is_multiple_of(2) || stream >= self.next {
             return Err(Failure::protocol(format!("HTTP/2: stream {stream} was not opened")));
@@ -278,8 +278,8 @@ impl Session {
     }
 
     fn data(&mut self, frame: Frame<'_>) -> Result<Option<usize>, Failure> {
-        // With the padding, which counts for flow control too (RFC 9113, section 6.1). A stream gets nothing back: it
-        // has 2 GiB for one reply.
+        // Padding counts for flow control too (RFC 9113, section 6.1). A stream gets no room back: it has 2 GiB for one
+        // reply.
         self.received += frame.content.len() as u32;
         if self.received >= RETURNED_AT {
             write_update(self.received, &mut self.out);
@@ -369,7 +369,8 @@ impl Session {
             }
             INITIAL_WINDOW_SIZE if i64::from(value) > WINDOW_MAX => return Err(malformed("SETTINGS")),
             INITIAL_WINDOW_SIZE => {
-                // The change also moves the windows of open streams, if need be below 0 (RFC 9113, section 6.9.2).
+                // The change also applies to the windows of open streams, which may become negative (RFC 9113, section
+                // 6.9.2).
                 let change = i64::from(value) - self.stream_window;
                 self.stream_window += change;
                 self.calls.iter_mut().for_each(|call| call.window += change);
@@ -389,7 +390,7 @@ impl Session {
     }
 
     fn answer(&mut self, kind: u8, content: &[u8]) -> Result<(), Failure> {
-        // `out` keeps every answer until the batch is over, so a flood of questions must end.
+        // `out` keeps every answer until the batch is over, so a flood of questions must have a limit.
         self.answers += 1;
         if self.answers > ANSWERS_MAX {
             return Err(Failure::protocol(
@@ -400,7 +401,7 @@ impl Session {
         Ok(())
     }
 
-    /// The server leaves without having taken a call.
+    /// Marks a call that the leaving server has not taken.
     fn decline(&mut self, index: usize) {
         let call = &mut self.calls[index];
         call.is_over = true;
@@ -409,7 +410,7 @@ impl Session {
         self.declined += 1;
     }
 
-    /// A server that leaves still answers the calls that it has taken. Fails where that are none.
+    /// Fails if no call is left that a leaving server still answers.
     fn still_answers(&self, text: &[u8]) -> Result<(), Failure> {
         if self.open == 0 && self.declined > 0 {
             Err(left(NO_ERROR, text))
@@ -418,7 +419,8 @@ impl Session {
         }
     }
 
-    /// The server answers the calls up to the last one that it has taken. The next batch opens another connection.
+    /// Handles GOAWAY: the server answers the calls up to the last one it has taken. The next batch opens another
+    /// connection.
     fn going_away(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
         let Some((&[a, b, c, d, code @ ..], text)) = frame.content.split_first_chunk::<8>() else {
             return Err(malformed("GOAWAY"));
@@ -455,7 +457,7 @@ impl Session {
         Ok(())
     }
 
-    /// As if so many streams had been used.
+    /// Pretends that all streams before `next` have been used.
     #[cfg(test)]
     pub fn use_up(&mut self, next: u32) {
         self.next = next;
@@ -478,7 +480,7 @@ impl Exchange for Session {
         }
         self.take(input)?;
         output.append(&mut self.out);
-        // Nothing may be half said.
+        // No message may be incomplete in either direction.
         let is_ready = self.is_settled && self.block.is_none() && self.framer.is_between();
         Ok(if is_ready { Greeting::Done } else { Greeting::More })
     }
@@ -519,7 +521,7 @@ impl Exchange for Session {
     }
 }
 
-/// The first words of a server whose windows never hold a client up.
+/// The first bytes of a server whose windows never delay a client.
 pub fn generous_settings() -> Vec<u8> {
     let mut out = Vec::new();
     write_settings(&[(INITIAL_WINDOW_SIZE, WINDOW_MAX as u32)], &mut out);
@@ -527,7 +529,7 @@ pub fn generous_settings() -> Vec<u8> {
     out
 }
 
-/// Appends room for so many more bytes on the connection.
+/// Gives the server room for `bytes` more bytes on the connection.
 pub fn write_update(bytes: u32, out: &mut Vec<u8>) {
     frame::write(frame::WINDOW_UPDATE, 0, 0, &bytes.to_be_bytes(), out);
 }
@@ -548,7 +550,7 @@ fn malformed(what: &str) -> Failure {
     Failure::protocol(format!("HTTP/2: {what} is malformed"))
 }
 
-/// A server that leaves does not answer what it was asked, and may say why.
+/// The failure of a request to a leaving server, which may say why.
 fn left(code: u32, text: &[u8]) -> Failure {
     let text = if text.is_empty() {
         String::new()

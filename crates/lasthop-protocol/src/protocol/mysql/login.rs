@@ -1,5 +1,5 @@
-//! How a client of MySQL and MariaDB is let in: the server's handshake, the answer to it, and what each method of
-//! authentication wants to hear.
+//! Login of a client of MySQL and MariaDB: the server's handshake, the client's answer, and the proof that each method
+//! of authentication requires.
 
 use ring::{
     digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest},
@@ -9,7 +9,7 @@ use ring::{
 use super::packet::Reader;
 use crate::{failure::Failure, protocol::exchange::excerpt};
 
-/// What both sides can do.
+/// Capabilities of both sides.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>
 const LONG_PASSWORD: u32 = 1;
 const LONG_FLAG: u32 = 1 << 2;
@@ -24,7 +24,7 @@ const PLUGINS: u32 = 1 << 19;
 const LONG_PLUGIN_DATA: u32 = 1 << 21;
 const NO_EOF: u32 = 1 << 24;
 
-/// What this implementation cannot do without. No server that lacks it has been built for many years.
+/// Capabilities required here. No server without them has been built for many years.
 const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGINS;
 const WANTED: u32 = NEEDED
     | LONG_PASSWORD
@@ -35,12 +35,12 @@ const WANTED: u32 = NEEDED
     | MULTIPLE_PREPARED_RESULTS
     | LONG_PLUGIN_DATA
     | NO_EOF;
-/// Longest packet that we take, as `max_allowed_packet` at its most.
+/// Longest packet accepted, the maximum of `max_allowed_packet`.
 const PACKET_MAX: u32 = 1 << 30;
 /// `utf8mb4_general_ci`, which all servers have.
 const COLLATION: u8 = 45;
 
-/// The request for TLS: an answer to the handshake that ends before the user, with the packet's header.
+/// The request for TLS: an answer to the handshake that ends before the user, including the packet's header.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html>
 pub static TLS_REQUEST: [u8; 36] = tls_request();
 
@@ -61,7 +61,7 @@ const fn tls_request() -> [u8; 36] {
     request
 }
 
-/// What a null server says first: it offers everything.
+/// First packet of a null server, which offers everything.
 pub const NULL_HANDSHAKE: &[u8] = b"\x49\0\0\0\x0a8.0.0\0\x01\0\0\0abcdefgh\0\xff\xff\x2d\x02\0\xff\xff\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
 
 /// The server's first packet.
@@ -70,7 +70,7 @@ pub const NULL_HANDSHAKE: &[u8] = b"\x49\0\0\0\x0a8.0.0\0\x01\0\0\0abcdefgh\0\xf
 pub struct Handshake {
     flags: u32,
     pub method: String,
-    /// Random bytes, which the client's proof must contain.
+    /// Random bytes on which the client's proof depends.
     pub nonce: Vec<u8>,
 }
 
@@ -100,7 +100,7 @@ impl Handshake {
         let flags = (reader.number(2)? << 16 | low) as u32;
         let length = reader.number(1)? as usize;
         let _reserved = reader.bytes(10)?;
-        // At least 13 bytes, whatever length was said, the last of them a NUL: so the protocol has it.
+        // At least 13 bytes, whatever the stated length, and the last is a NUL: so the protocol has it.
         nonce.extend_from_slice(reader.bytes(length.saturating_sub(8).max(13))?);
         let method = String::from_utf8_lossy(reader.until_nul()).into_owned();
         Some(Self { flags, method, nonce })
@@ -110,14 +110,14 @@ impl Handshake {
         self.flags & TLS > 0
     }
 
-    /// Whether the packets that once ended each part of a reply are left out.
+    /// Whether the packets that once ended each part of a reply are omitted.
     pub fn leaves_out_ends(&self) -> bool {
-        // We always offer it (`WANTED`), so what the server says decides.
+        // The client always offers it (`WANTED`), so the server decides.
         self.flags & NO_EOF > 0
     }
 }
 
-/// The answer to the handshake, with the answer of the method.
+/// The client's answer to the handshake, with the method's proof.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_response.html>
 pub fn response(user: &str, database: &str, encrypted: bool, method: &str, answer: &[u8]) -> Vec<u8> {
     let flags = if encrypted { WANTED | TLS } else { WANTED };
@@ -138,16 +138,17 @@ pub fn response(user: &str, database: &str, encrypted: bool, method: &str, answe
     response
 }
 
-/// Who wants to come in, and over what.
+/// The client, and the privacy of its connection.
 pub struct Client<'a> {
     pub password: &'a str,
-    /// Nobody can listen: TLS, or a Unix socket.
+    /// Whether no third party can listen: TLS, or a Unix socket.
     pub is_private: bool,
-    /// The password may be said to a server that asks for it: TLS has shown whose it is, or the user trusts it.
+    /// Whether the client may send the password itself to a server that asks for it: TLS has proven the server's
+    /// identity, or the user trusts it.
     pub says_clear: bool,
 }
 
-/// What a method wants to hear first.
+/// The first answer of a method.
 type Answer = fn(&Client<'_>, &[u8]) -> Result<Vec<u8>, Failure>;
 
 const METHODS: &[(&str, Answer)] = &[
@@ -159,12 +160,12 @@ const METHODS: &[(&str, Answer)] = &[
     }),
     ("client_ed25519", |client, nonce| ed25519(client.password, nonce)),
     ("mysql_clear_password", |client, _| clear(client)),
-    // The kernel tells the server who we are.
+    // The kernel tells the server who the client is.
     ("unix_socket", |_, _| Ok(Vec::new())),
     ("auth_socket", |_, _| Ok(Vec::new())),
 ];
 
-/// The method with which we begin if we do not know the server's; it may ask for the one of the user.
+/// The first method if the server's is unknown; the server may then ask for the account's method.
 const DEFAULT: &str = "mysql_native_password";
 
 pub fn known_or_default(method: &str) -> &str {
@@ -188,13 +189,13 @@ pub fn answer(method: &str, client: &Client<'_>, nonce: &[u8]) -> Result<Vec<u8>
         .1(client, nonce)
 }
 
-/// What follows the first answer.
+/// What follows the method's first answer.
 pub enum More {
     Say(Vec<u8>),
     Wait,
 }
 
-/// `caching_sha2_password` found our proof in its cache (3), or wants the password itself (4).
+/// Continues `caching_sha2_password`: the server found the proof in its cache (3), or asks for the password itself (4).
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>
 pub fn go_on(method: &str, client: &Client<'_>, data: &[u8]) -> Result<More, Failure> {
     match (method, data) {
@@ -211,7 +212,7 @@ pub fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::refused(format!("authentication: {text}"))
 }
 
-/// The password itself, where nobody can listen. Over a Unix socket only the path says who hears it.
+/// The password itself, if no third party can listen. Over a Unix socket only the path tells who receives it.
 fn clear(client: &Client<'_>) -> Result<Vec<u8>, Failure> {
     let why = match client {
         Client { is_private: false, .. } => {
@@ -235,12 +236,12 @@ fn mixed(left: &[u8], right: &[u8]) -> Vec<u8> {
     left.iter().zip(right).map(|(left, right)| left ^ right).collect()
 }
 
-/// Both have 20 random bytes; what follows is a NUL.
+/// The 20 random bytes of both methods; a NUL follows them.
 fn random(nonce: &[u8]) -> &[u8] {
     &nonce[..nonce.len().min(20)]
 }
 
-/// `SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password)))`; nothing for no password.
+/// `SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password)))`; empty without a password.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_authentication_methods_native_password_authentication.html>
 fn native(password: &str, nonce: &[u8]) -> Vec<u8> {
     if password.is_empty() {
@@ -251,7 +252,7 @@ fn native(password: &str, nonce: &[u8]) -> Vec<u8> {
     mixed(&once, &hash(&SHA1_FOR_LEGACY_USE_ONLY, &[random(nonce), &twice]))
 }
 
-/// `SHA256(password) XOR SHA256(SHA256(SHA256(password)), nonce)`; nothing for no password.
+/// `SHA256(password) XOR SHA256(SHA256(SHA256(password)), nonce)`; empty without a password.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>
 fn caching_sha2(password: &str, nonce: &[u8]) -> Vec<u8> {
     if password.is_empty() {
@@ -262,7 +263,7 @@ fn caching_sha2(password: &str, nonce: &[u8]) -> Vec<u8> {
     mixed(&once, &hash(&SHA256, &[&twice, random(nonce)]))
 }
 
-/// The signature of the nonce by the key whose seed is the password. ring takes seeds of 32 bytes, as RFC 8032 has them.
+/// The signature of the nonce, with the password as the key's seed. ring takes seeds of 32 bytes, as in RFC 8032.
 /// <https://mariadb.com/kb/en/authentication-plugin-ed25519/>
 fn ed25519(password: &str, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
     if password.is_empty() {
@@ -281,7 +282,7 @@ fn ed25519(password: &str, nonce: &[u8]) -> Result<Vec<u8>, Failure> {
 mod tests {
     use super::*;
 
-    /// Nonces and proofs that the tests of another implementation have from real servers: go-sql-driver/mysql,
+    /// Nonces and proofs of real servers, from the tests of another implementation: go-sql-driver/mysql,
     /// `auth_test.go`.
     #[test]
     fn proofs_are_those_of_another_client() {

@@ -1,23 +1,23 @@
-//! Packets of MySQL's protocol: a length in three bytes, a number that counts up within a command, then the payload. One
-//! of 16 MiB less one byte is continued by the next, and both are one here.
+//! Packets of MySQL's protocol: a length in three bytes, a number that counts up within a command, then the payload. A
+//! packet of 16 MiB less one byte continues in the next; here both are one packet.
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html>
 
 use crate::{failure::Failure, protocol::exchange::excerpt};
 
-/// Longest payload of one packet.
+/// Maximum payload of one packet.
 const PART_MAX: usize = 0xff_ffff;
-/// Most bytes that are kept of a packet to be understood, and of one that is only counted: an OK packet has less.
+/// Maximum bytes kept of a packet that must be read, and of a packet that is only counted: an OK packet is shorter.
 const KEPT_MAX: usize = 64 * 1024;
 const COUNTED_MAX: usize = 32;
-/// Most bytes of a packet with its continuations: the most that `max_allowed_packet` can be.
+/// Maximum bytes of a packet with its continuations: the maximum of `max_allowed_packet`.
 const PACKET_MAX: usize = 1 << 30;
 
-/// First bytes of packets that say how something went.
+/// First bytes of packets that report an outcome.
 pub const OK: u8 = 0;
 pub const ERROR: u8 = 0xff;
 pub const END: u8 = 0xfe;
 
-/// Appends a payload in packets that begin with this number; returns the number after the last.
+/// Appends a payload in packets that begin with `number`. Returns the number after the last.
 pub fn write(payload: &[u8], mut number: u8, output: &mut Vec<u8>) -> u8 {
     let mut rest = payload;
     loop {
@@ -27,7 +27,7 @@ pub fn write(payload: &[u8], mut number: u8, output: &mut Vec<u8>) -> u8 {
         output.extend_from_slice(part);
         number = number.wrapping_add(1);
         rest = after;
-        // A full packet announces another, so a payload that fills its last one is ended by an empty one.
+        // A full packet announces another, so a payload that fills its last packet ends with an empty one.
         if part.len() < PART_MAX {
             return number;
         }
@@ -44,12 +44,12 @@ pub fn missing(heard: &[u8]) -> usize {
     }
 }
 
-/// Cuts the stream into packets. Of each it keeps what must be understood.
+/// Cuts the stream into packets, and keeps of each what must be read.
 #[derive(Default)]
 pub struct Framer {
     header: [u8; 4],
     header_filled: usize,
-    /// Bytes of this part that are still to come, and whether another part follows.
+    /// Bytes of this part still to come, and whether another part follows.
     left: usize,
     continues: bool,
     /// Number of the next packet.
@@ -61,7 +61,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// Forgets what was under way. The next packet has this number.
+    /// Forgets the current packet. The next packet must have this number.
     pub fn expect(&mut self, number: u8) {
         self.header_filled = 0;
         self.left = 0;
@@ -69,17 +69,18 @@ impl Framer {
         self.number = number;
     }
 
-    /// The kept beginning of a whole payload.
+    /// The kept beginning of a complete payload.
     pub fn payload(&self) -> &[u8] {
         &self.kept
     }
 
-    /// Bytes of the whole payload.
+    /// Bytes of the complete payload.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Takes bytes; returns how many were used, and whether a packet is whole. `all` keeps as much as ever is.
+    /// Takes bytes. Returns how many were used, and whether a packet is complete. `all` keeps the maximum number of
+    /// bytes.
     pub fn feed(&mut self, bytes: &[u8], all: bool) -> Result<(usize, bool), Failure> {
         let mut at = 0;
         if self.header_filled < self.header.len() {
@@ -95,7 +96,7 @@ impl Framer {
         self.keep(&bytes[at..at + take], all);
         self.left -= take;
         let is_known = self.left == 0 || !self.kept.is_empty();
-        // The last word of a server that gives up has any number.
+        // The last packet of a server that gives up has any number.
         if !self.in_order && is_known && self.kept.first() != Some(&ERROR) {
             return Err(Failure::protocol(format!(
                 "{} is not the packet that comes next",
@@ -135,7 +136,7 @@ impl Framer {
     }
 }
 
-/// A payload that is read from its beginning. What is not there is `None`.
+/// Reads a payload from its beginning. Missing bytes are `None`.
 #[derive(Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -146,13 +147,13 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// The number in the next bytes, at most eight, the lowest byte first.
+    /// The number in the next `count` bytes, at most eight, lowest byte first.
     pub fn number(&mut self, count: usize) -> Option<u64> {
         let bytes = self.bytes(count)?;
         Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
-    /// A number whose length is in its first byte; `None` for NULL, too.
+    /// A number whose length is in its first byte; `None` for NULL as well.
     pub fn length_encoded(&mut self) -> Option<u64> {
         match self.number(1)? {
             small @ 0..=0xfa => Some(small),
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
         self.bytes(length)
     }
 
-    /// Up to a NUL byte, which is taken too, or to the end.
+    /// Bytes up to a NUL byte, which is also taken, or to the end.
     pub fn until_nul(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         let (text, rest) = self.0.split_at(end);
@@ -177,7 +178,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number whose length is in its first byte.
+/// Encodes a number with its length in the first byte.
 pub fn length_encoded(number: usize) -> Vec<u8> {
     let bytes = (number as u64).to_le_bytes();
     match number {
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// The packets of `bytes`: kept bytes and length of each.
+    /// The packets of `bytes`: kept bytes and total length of each.
     fn read(bytes: &[u8], piece: usize) -> Vec<(Vec<u8>, usize)> {
         let mut framer = Framer::default();
         let mut found = Vec::new();

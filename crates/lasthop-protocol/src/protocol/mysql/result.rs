@@ -37,12 +37,12 @@ pub struct MysqlExpect {
 }
 
 impl MysqlExpect {
-    /// Whether the first value counts by itself.
+    /// Whether the first value is checked by itself.
     pub fn reads_first(&self) -> bool {
         self.first.is_some() || self.null
     }
 
-    /// What is expected besides all of it, in words.
+    /// In words: the expected parts of the result.
     pub fn parts(&self) -> Vec<String> {
         let Self {
             columns,
@@ -62,11 +62,11 @@ impl MysqlExpect {
     }
 }
 
-/// A packet of 0xfe that ends the descriptions of columns or the rows has so many bytes; an OK packet in its place more.
+/// Length of a packet of 0xfe that ends the descriptions of columns or the rows; an OK packet in its place is longer.
 const EOF_LENGTH: usize = 5;
-/// A row may begin with the same byte if its first column is so long.
+/// A row may begin with the same byte if its first column is this long.
 const LONG: usize = 0xff_ffff;
-/// Of a status: another result set follows.
+/// Status flag: another result set follows.
 const MORE_RESULTS: u64 = 8;
 const NULL: u8 = 0xfb;
 /// A table has 4,096 columns at most.
@@ -77,9 +77,9 @@ enum ResultPart {
     /// Number of columns, or OK.
     #[default]
     Head,
-    /// So many descriptions of columns are to come.
+    /// The number of column descriptions still to come.
     Columns(u64),
-    /// All columns are described. A server that does not leave it out says so with an EOF packet.
+    /// All columns are described. A server that does not omit it sends an EOF packet.
     Described,
     Rows,
 }
@@ -91,23 +91,23 @@ struct Column {
     is_unsigned: bool,
 }
 
-/// A reply as far as it has come.
+/// A reply, as far as received.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// Rows are in the binary form.
+    /// Whether rows are binary.
     is_binary: bool,
-    /// Whether the first value counts.
+    /// Whether the first value is read.
     is_first_read: bool,
     part: ResultPart,
-    /// Columns of the result set under way, and the first of them.
+    /// Columns of the current result set, and the first of them.
     width: u64,
     column: Option<Column>,
-    /// Of the first result set.
+    /// Columns of the first result set.
     pub columns: Option<u64>,
-    /// Of all result sets.
+    /// Rows of all result sets.
     pub rows: u64,
     pub changed: u64,
-    /// The first value, if it was to be read.
+    /// The first value, if it is read.
     pub first: Option<First>,
 }
 
@@ -123,12 +123,12 @@ impl Reply {
         }
     }
 
-    /// Whether as much as possible of the next packet is to be kept.
+    /// Whether to keep as much as possible of the next packet.
     pub fn needs_all(&self) -> bool {
         self.is_first_read && self.rows == 0 && self.part != ResultPart::Head
     }
 
-    /// Acts on a whole packet that is no error; true at the end of the reply.
+    /// Acts on a complete packet that is no error; true at the end of the reply.
     pub fn take(&mut self, packet: &Framer) -> Result<bool, Failure> {
         let payload = packet.payload();
         let is_end = payload.first() == Some(&END) && packet.length() < LONG;
@@ -160,7 +160,7 @@ impl Reply {
             self.columns = self.columns.or(Some(0));
             return self.end(payload, payload.len());
         }
-        // A request for a local file, which nobody offered, is not a number either.
+        // A request for a local file, which the client never offers, is not a number either.
         let columns = Reader(payload)
             .length_encoded()
             .filter(|columns| (1..=COLUMNS_MAX).contains(columns));
@@ -178,14 +178,15 @@ impl Reply {
         Ok(())
     }
 
-    /// An EOF packet has warnings and status; an OK packet the rows that were changed and the last number given, too.
+    /// Reads the end of a part. An EOF packet has warnings and status; an OK packet also has the rows changed and the
+    /// last number assigned.
     fn end(&mut self, payload: &[u8], length: usize) -> Result<bool, Failure> {
         let mut reader = Reader(payload.get(1..).unwrap_or_default());
         let status = if length == EOF_LENGTH {
             reader.bytes(2).and_then(|_| reader.number(2))
         } else {
             let changed = reader.length_encoded();
-            // What a server claims to have changed is never so much.
+            // Saturating: a server may claim any number of changed rows.
             self.changed = self.changed.saturating_add(changed.unwrap_or_default());
             changed
                 .and_then(|_| reader.length_encoded())
@@ -206,7 +207,7 @@ impl Reply {
                 text(reader.text(), row).map(Some)
             };
         }
-        // A zero, then a bit for each column that is NULL, from the third on.
+        // A zero, then a bit for each column that is NULL, starting with the third bit.
         let nulls = reader
             .bytes(1 + (self.width as usize + 9) / 8)
             .ok_or_else(|| unexpected(row))?;
@@ -246,13 +247,13 @@ impl Column {
         if self.is_unsigned {
             number.to_string()
         } else {
-            // Up and down again, which extends the sign to 64 bits.
+            // Shifts up and down to extend the sign to 64 bits.
             ((number << shift).cast_signed() >> shift).to_string()
         }
     }
 }
 
-/// Types of columns whose values are no text.
+/// Types of columns whose values are not text.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html>
 const TINY: u8 = 1;
 const SHORT: u8 = 2;
@@ -268,7 +269,7 @@ const DATETIME: u8 = 12;
 const YEAR: u8 = 13;
 const UNSIGNED: u64 = 32;
 
-/// Six names, a length, then collation, length, type and flags.
+/// Reads six names, a length, then collation, length, type and flags.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html>
 fn column(payload: &[u8]) -> Option<Column> {
     let mut reader = Reader(payload);
@@ -290,7 +291,7 @@ pub fn unexpected(payload: &[u8]) -> Failure {
     Failure::protocol(format!("a packet {} was not expected", excerpt(payload)))
 }
 
-/// An error of the server: its number, SQLSTATE where there is one, and message.
+/// A server's error: its number, SQLSTATE if there is one, and message.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html>
 pub fn server_error(during: &str, payload: &[u8]) -> Failure {
     let mut reader = Reader(payload.get(1..).unwrap_or_default());
@@ -306,7 +307,7 @@ pub fn server_error(during: &str, payload: &[u8]) -> Failure {
     Failure::refused(format!("{during}: error {number}{state}: {message}"))
 }
 
-/// What whole replies have in common, at least one; without their first value, where that is none that can be compared.
+/// The common content of complete replies, at least one; without the first value if it cannot be compared.
 pub fn agreed(replies: &[&[u8]], is_binary: bool) -> Result<MysqlExpect, Failure> {
     let all: Result<Vec<Reply>, Failure> = replies.iter().map(|reply| found(reply, is_binary)).collect();
     let all = all?;
@@ -356,7 +357,7 @@ mod tests {
     /// The example of MySQL's documentation of the binary form: one column, one row, a server with EOF packets.
     const BINARY: &[u8] = b"\x01\0\0\x01\x01\x1a\0\0\x02\x03def\0\0\0\x04col1\0\x0c\x08\0\x06\0\0\0\xfd\0\0\x1f\0\0\x05\0\0\x03\xfe\0\0\x02\0\x09\0\0\x04\0\0\x06foobar\x05\0\0\x05\xfe\0\0\x02\0";
 
-    /// What is learnt of a reply besides its bytes.
+    /// The learnt expectation without the reply's bytes.
     fn learnt(reply: &[u8], is_binary: bool) -> MysqlExpect {
         let expect = agreed(&[reply, reply], is_binary).unwrap();
         assert_eq!(expect.reply, Some(Exact::of(reply)));
@@ -451,7 +452,7 @@ mod tests {
             ..expect(0, 0, "")
         };
         assert_eq!(learnt(&reply, false), changed(3));
-        // Of two results: 2^64 - 1 and 2 are not 1.
+        // Two results: 2^64 - 1 and 2 do not make 1.
         let most = packets(&[
             b"\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\0\x0a\0\0\0",
             b"\0\x02\0\x02\0\0\0",
@@ -479,7 +480,7 @@ mod tests {
         ] {
             assert_eq!(value(kind, flags, bytes).as_deref(), Some(text), "{kind}");
         }
-        // A date is no text; what else the reply says is found all the same.
+        // A date is not text; the rest of the reply is read all the same.
         assert_eq!(value(DATE, 0, &[4, 0xe8, 7, 1, 2]), None);
         let null = packets(&[b"\x01", &definition(LONG_LONG, 0), &[0, 4], DONE]);
         assert!(learnt(&null, true).null);
@@ -504,7 +505,7 @@ mod tests {
             learnt(&reply(b"\x017", b"\x01a"), &reply(b"\x017", b"\xfb")),
             expect(2, 1, "7")
         );
-        // What is no text is not taken for the same, nor NULL for a text.
+        // Different values that are not text are not taken for equal, nor NULL for a text.
         for (one, other) in [(b"\x01\xff", &b"\x01\xfe"[..]), (b"\x01a", b"\xfb"), (b"\x01a", b"\0")] {
             let other = learnt(&reply(one, b"\xfb"), &reply(other, b"\xfb"));
             assert_eq!(

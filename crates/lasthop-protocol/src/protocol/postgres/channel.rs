@@ -1,5 +1,5 @@
-//! What binds an authentication to the TLS connection that it is made over: `tls-server-end-point` (RFC 5929, section
-//! 4), a digest of the server's certificate. Somebody in between who has another certificate cannot pass the proof on.
+//! Binds an authentication to its TLS connection: `tls-server-end-point` (RFC 5929, section 4) is a digest of the
+//! server's certificate. A man in the middle with another certificate cannot pass the proof on.
 
 use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 
@@ -8,15 +8,15 @@ const SEQUENCE: u8 = 0x30;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const CONTEXT_0: u8 = 0xa0;
 
-/// Object identifiers up to their last part: of RSA with a digest (RFC 8017, A.2), of ECDSA with a digest of the family
-/// SHA-2 (RFC 5758, 3.2) and with SHA-1, of these digests themselves (RFC 8017, B.1).
+/// Object identifiers without their last part: RSA with a digest (RFC 8017, A.2), ECDSA with a digest of the family
+/// SHA-2 (RFC 5758, 3.2) and with SHA-1, and these digests themselves (RFC 8017, B.1).
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 const ECDSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01];
 const SHA2: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
-/// The digest of a certificate (DER) by the hash function of its signature; SHA-256 where that is MD5 or SHA-1. `None`
-/// where the signature has no such function (Ed25519), or where it is one that nobody uses any more (SHA-224).
+/// The digest of a certificate (DER) by the hash function of its signature; SHA-256 in place of MD5 and SHA-1. `None`
+/// if the signature has no such function (Ed25519), or an obsolete one (SHA-224).
 pub fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_digest(certificate)?;
     Some(digest(algorithm, certificate).as_ref().to_vec())
@@ -45,7 +45,7 @@ fn signature_digest(certificate: &[u8]) -> Option<&'static Algorithm> {
 fn pss_digest(parameters: &[u8]) -> Option<&'static Algorithm> {
     let (parameters, _) = element(parameters, SEQUENCE)?;
     let Some((hash, _)) = element(parameters, CONTEXT_0) else {
-        // The default is SHA-1, in place of which RFC 5929 takes SHA-256.
+        // The default is SHA-1, which RFC 5929 replaces by SHA-256.
         return Some(&SHA256);
     };
     let (algorithm, _) = element(hash, SEQUENCE)?;
@@ -58,10 +58,10 @@ fn pss_digest(parameters: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// The content of the element that `bytes` begin with, if it has this tag, and what follows it.
+/// The content of the element that `bytes` begin with, if it has this tag, and the rest.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
-    // Up to 127 as it is; else so many bytes of length follow.
+    // Up to 127 the length itself; otherwise the number of bytes that hold the length.
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
         0x81..=0x84 => {

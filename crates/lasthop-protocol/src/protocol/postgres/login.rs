@@ -1,4 +1,4 @@
-//! How a client is let in: the startup message, the authentication that the server asks for, its settings.
+//! Login of a client: the startup message, the authentication that the server asks for, its settings.
 
 use std::mem;
 
@@ -13,7 +13,7 @@ use crate::{
     protocol::exchange::{self, Greeting},
 };
 
-/// Where the login stands.
+/// Progress of the login.
 #[derive(Default)]
 enum LoginStage {
     #[default]
@@ -24,7 +24,7 @@ enum LoginStage {
         first: scram::First,
         bound: bool,
     },
-    /// The server has our proof.
+    /// The server has the client's proof.
     Proven {
         last: scram::Last,
         bound: bool,
@@ -40,21 +40,21 @@ enum LoginStage {
 pub struct Login {
     framer: Framer,
     stage: LoginStage,
-    /// The server's certificate where the stream is encrypted, until the login is over.
+    /// The server's certificate on an encrypted stream, until the login is over.
     certificate: Option<Vec<u8>>,
-    /// Whether the server has proven to know the password on this very TLS connection.
+    /// Whether the server has proven that it knows the password, on this very TLS connection.
     bound: bool,
-    /// Whether the server has asked for a password, in whatever form.
+    /// Whether the server has asked for a password, in any form.
     pub asked: bool,
 }
 
 impl Login {
-    /// The stream is encrypted, and this is the server's certificate.
+    /// Sets the server's certificate of an encrypted stream.
     pub fn secured(&mut self, certificate: &[u8]) {
         self.certificate = Some(certificate.to_vec());
     }
 
-    /// Takes what the server says, nothing the first time, and answers it.
+    /// Takes the server's messages, none the first time, and answers them.
     pub fn go_on(&mut self, requests: &Requests, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
         if matches!(self.stage, LoginStage::Start) {
             output.extend_from_slice(&requests.startup);
@@ -66,7 +66,7 @@ impl Login {
         })
     }
 
-    /// Acts on a whole message of the login; true when the connection is ready.
+    /// Acts on a complete message of the login; true when the connection is ready.
     fn take(&mut self, requests: &Requests, output: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.framer.kind() {
             b'E' => {
@@ -98,7 +98,8 @@ impl Login {
         };
         let code = i32::from_be_bytes(*code);
         self.asked |= code != 0;
-        // 3 asks for the password itself, 5 for its MD5 with a salt, 10 to 12 are the steps of SASL, and 0 lets us in.
+        // 3 asks for the password itself, 5 for its MD5 with a salt, 10 to 12 are the steps of SASL, and 0 accepts the
+        // client.
         match (code, rest) {
             (0, _) => {
                 if spec.channel_binding == ChannelBinding::Require && !self.bound {
@@ -106,7 +107,7 @@ impl Login {
                 }
                 self.stage = LoginStage::Settings;
             }
-            // Passwords are not said to a server that is not who it should be.
+            // A server whose identity is not proven gets no password.
             (3 | 5, _) if spec.channel_binding == ChannelBinding::Require => {
                 return Err(unbound("the server asks for a method that knows none"));
             }
@@ -146,9 +147,9 @@ impl Login {
         Ok(())
     }
 
-    /// The mechanism of those that the server offers, and what it says of the channel: libpq's choice (RFC 5802,
-    /// section 6). That we could bind is said to a server that does not offer to, so that nobody in between can take
-    /// its offer away.
+    /// Selects one of the mechanisms that the server offers, and the channel binding, as libpq does (RFC 5802, section
+    /// 6). If the server does not offer to bind, the client says that it could, so that no one in between can remove
+    /// the offer.
     fn mechanism(&self, wanted: ChannelBinding, offered: &[u8]) -> Result<(&'static str, scram::Binding), Failure> {
         let offers = |mechanism: &str| {
             offered
@@ -179,9 +180,9 @@ fn password(spec: &Postgres) -> Result<&str, Failure> {
         .ok_or_else(|| Failure::refused("authentication: the server wants a password, none is given"))
 }
 
-/// The MD5 response: proves that we know the password without sending it.
+/// The MD5 response: proves knowledge of the password without sending it.
 fn md5_proof(user: &str, password: &str, salt: [u8; 4]) -> String {
-    // MD5(MD5(password, user), salt): the inner one is what the server stores.
+    // MD5(MD5(password, user), salt): the server stores the inner digest.
     let secret = format!("{:x}", md5::compute(format!("{password}{user}")));
     format!("md5{:x}", md5::compute([secret.as_bytes(), &salt].concat()))
 }

@@ -8,19 +8,19 @@ use crate::{
 
 /// Type and length of a message.
 pub const HEAD: usize = 5;
-/// Most bytes of a message that is kept to be understood: authentication, errors, the first row.
+/// Maximum bytes of a kept message: authentication, errors, the first row.
 const KEPT_MAX: usize = 64 * 1024;
-/// Most bytes of one message, as the server itself has it.
+/// Maximum bytes of one message, as in the server.
 pub const MESSAGE_MAX: u32 = 1 << 30;
-/// Name of the statement that the mode `prepared` prepares.
+/// Name of the statement in the mode `prepared`.
 const STATEMENT: &str = "lasthop";
-/// States of statements that exist already or not at all: with a name of our own, because another client had the connection
-/// to the server before, or has it now.
+/// SQLSTATEs of a statement that already exists or does not exist. Its name is lasthop's own, so a pooler has given the
+/// server connection to several clients.
 const POOLED: [&str; 2] = ["42P05", "26000"];
-/// Of the protocol: 3.0.
+/// Protocol version: 3.0.
 const VERSION: [u8; 4] = [0, 3, 0, 0];
 
-/// What all connections of a thread say, and how replies are held against it.
+/// Request and expectations, shared by all connections of a thread.
 pub struct Requests {
     pub spec: Postgres,
     pub reply: Expected,
@@ -64,7 +64,7 @@ fn startup(spec: &Postgres) -> Vec<u8> {
     framed(&body)
 }
 
-/// What prepares the statement after the authentication; nothing in other modes.
+/// Prepares the statement after the authentication; empty in other modes.
 fn prepare(spec: &Postgres) -> Vec<u8> {
     if spec.mode == QueryMode::Prepared {
         [parse(STATEMENT, &spec.query), sync()].concat()
@@ -80,18 +80,18 @@ fn request(spec: &Postgres) -> Vec<u8> {
         QueryMode::Extended => (parse("", &spec.query), ""),
         QueryMode::Prepared => (Vec::new(), STATEMENT),
     };
-    // The portal without a name, all of its rows.
+    // The unnamed portal, all of its rows.
     let execute = message(b'E', &[0; 5]);
-    // Sync in every request: after an error the server skips all that comes before the next one.
+    // Sync in every request: after an error the server skips all messages up to the next one.
     [parse, bind(statement, &spec.parameters), execute, sync()].concat()
 }
 
-/// A statement whose parameters have the types that the server finds for them.
+/// Parses a statement; the server infers the types of its parameters.
 fn parse(statement: &str, query: &str) -> Vec<u8> {
     message(b'P', &[text(statement), text(query), vec![0, 0]].concat())
 }
 
-/// Binds the portal without a name. Parameters and results as text.
+/// Binds the unnamed portal. Parameters and results are text.
 fn bind(statement: &str, parameters: &[String]) -> Vec<u8> {
     let count = (parameters.len() as u16).to_be_bytes();
     let mut body = [text(""), text(statement), vec![0, 0], count.to_vec()].concat();
@@ -107,7 +107,7 @@ fn sync() -> Vec<u8> {
     message(b'S', &[])
 }
 
-/// A password, or a proof that we know it.
+/// A password, or a proof of it.
 pub fn password(password: &str) -> Vec<u8> {
     message(b'p', &text(password))
 }
@@ -124,12 +124,12 @@ pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind], &framed(body)[..]].concat()
 }
 
-/// A body behind its length, which counts itself.
+/// A body after its length, which counts itself.
 fn framed(body: &[u8]) -> Vec<u8> {
     [&length(body.len() + 4), body].concat()
 }
 
-/// No text that a valid specification has is longer than [`MESSAGE_MAX`].
+/// No text of a valid specification is longer than [`MESSAGE_MAX`].
 fn length(bytes: usize) -> [u8; 4] {
     (bytes as u32).to_be_bytes()
 }
@@ -138,12 +138,12 @@ fn text(text: &str) -> Vec<u8> {
     [text.as_bytes(), &[0]].concat()
 }
 
-/// What the server sends whenever it likes: notices, parameters, notifications.
+/// Whether the server may send this message at any time: notices, parameters, notifications.
 pub fn is_notice(kind: u8) -> bool {
     matches!(kind, b'N' | b'S' | b'A')
 }
 
-/// The messages of a whole reply, each with its type.
+/// The messages of a complete reply, each with its type.
 pub fn messages(mut reply: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (kind, message, rest) = next_message(reply)?;
@@ -152,7 +152,7 @@ pub fn messages(mut reply: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// The message that `bytes` begin with, its type, and what follows it.
+/// The message that `bytes` begin with, its type, and the rest.
 fn next_message(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
@@ -168,7 +168,7 @@ pub fn unexpected(kind: u8) -> Failure {
     Failure::protocol(format!("a message of type {} was not expected", excerpt(&[kind])))
 }
 
-/// An error of the server by its SQLSTATE and message.
+/// A server's error by its SQLSTATE and message.
 pub fn server_error(during: &str, body: &[u8]) -> Failure {
     let field = |wanted: u8| {
         let found = body
@@ -188,12 +188,12 @@ pub fn server_error(during: &str, body: &[u8]) -> Failure {
     ))
 }
 
-/// Cuts the stream into messages. Of each it keeps what fits into [`KEPT_MAX`], if it is to be kept at all.
+/// Cuts the stream into messages. If a message is to be kept, keeps what fits into [`KEPT_MAX`].
 #[derive(Default)]
 pub struct Framer {
     header: [u8; HEAD],
     header_filled: usize,
-    /// Bytes of the body that are still to come.
+    /// Bytes of the body still to come.
     left: usize,
     pub body: Vec<u8>,
     keep: bool,
@@ -210,7 +210,8 @@ impl Framer {
         self.header[0]
     }
 
-    /// Takes bytes; returns how many were used, and whether a message is whole. `keep` says whose body is kept.
+    /// Takes bytes. Returns how many were used, and whether a message is complete. `keep` selects the types whose body
+    /// is kept.
     pub fn feed(&mut self, bytes: &[u8], keep: impl Fn(u8) -> bool) -> Result<(usize, bool), Failure> {
         let mut at = 0;
         if self.header_filled < self.header.len() {

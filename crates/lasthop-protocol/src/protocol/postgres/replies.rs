@@ -1,4 +1,4 @@
-//! One connection's replies.
+//! Replies on one connection.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ pub struct PostgresReplies {
     login: Login,
     framer: Framer,
     rows: u64,
-    /// Bytes of the expected command tags that have come.
+    /// Bytes of the expected command tags received.
     tagged: usize,
     reply: BodyCheck,
     fault: Option<Failure>,
@@ -41,7 +41,7 @@ impl PostgresReplies {
         }
     }
 
-    /// Acts on a whole message of a reply; true at its end.
+    /// Acts on a complete message of a reply; true at the end of the reply.
     fn take_message(&mut self) -> Result<bool, Failure> {
         match self.framer.kind() {
             b'D' => {
@@ -50,18 +50,18 @@ impl PostgresReplies {
                 }
                 self.rows += 1;
             }
-            // An error does not end the reply: the server still says that it is ready.
+            // An error does not end the reply: the server still reports that it is ready.
             b'E' => self.blame(server_error("query", &self.framer.body)),
             b'C' => self.check_tag(),
             b'Z' => return Ok(true),
-            // Descriptions, notices, settings, notifications, and the extended form's steps.
+            // Descriptions, notices, settings, notifications, and the steps of the extended form.
             b'T' | b'N' | b'S' | b'A' | b'1' | b'2' | b'3' | b'n' | b't' | b's' | b'I' => {}
             other => return Err(unexpected(other)),
         }
         Ok(false)
     }
 
-    /// The first failure of a reply counts.
+    /// Keeps the first failure of a reply.
     fn blame(&mut self, failure: Failure) {
         self.fault.get_or_insert(failure);
     }
@@ -137,7 +137,7 @@ impl Replies for PostgresReplies {
         let (used, whole) = self
             .framer
             .feed(bytes, |kind| matches!(kind, b'E' | b'C') || (kind == b'D' && first_row))?;
-        // The type is a message's first byte, so it is known from the first piece on.
+        // The type is a message's first byte, so the first piece reveals it.
         if !is_notice(self.framer.kind()) {
             self.reply.feed(&self.requests.reply, &bytes[..used]);
         }
@@ -163,7 +163,7 @@ impl Replies for PostgresReplies {
     }
 
     fn end(&mut self, received: u64) -> Result<(), Failure> {
-        // A fatal error is the server's last word, and says more than the closed connection.
+        // A fatal error is the server's last message, and tells more than the closed connection.
         let closed = || Failure::reset(format!("the peer closed after {received} bytes of a reply"));
         Err(self.fault.take().unwrap_or_else(closed))
     }

@@ -1,4 +1,4 @@
-//! The reply to a query, and what is expected of it.
+//! The reply to a query, and its expectation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,12 @@ pub struct PostgresExpect {
 }
 
 impl PostgresExpect {
-    /// Whether the first value counts by itself.
+    /// Whether the first value is checked by itself.
     pub fn reads_first(&self) -> bool {
         self.first.is_some() || self.null
     }
 
-    /// What is expected besides all of it, in words.
+    /// In words: the expected parts of the result.
     pub fn parts(&self) -> Vec<String> {
         let Self {
             rows, first, null, tag, ..
@@ -53,10 +53,10 @@ impl PostgresExpect {
     }
 }
 
-/// What is written between the command tags of several statements.
+/// Separator of the command tags of several statements.
 pub const BETWEEN_TAGS: &str = "; ";
 
-/// Rows, first column of the first row and command tags of a whole reply.
+/// Rows, first column of the first row and command tags of a complete reply.
 pub fn result(reply: &[u8]) -> PostgresExpect {
     let rows = messages(reply).filter(|(kind, _)| *kind == b'D').count() as u64;
     let tags = messages(reply)
@@ -88,7 +88,8 @@ pub fn without_notices(reply: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Number of columns in two bytes, the first one's length in four (−1 is NULL), then its text.
+/// The first column of a row: the number of columns in two bytes, the first one's length in four (−1 is NULL), then its
+/// text.
 pub fn first_column(row: &[u8]) -> Option<Option<&[u8]>> {
     match i32::from_be_bytes(*row.get(2..)?.first_chunk()?) {
         -1 => Some(None),

@@ -1,5 +1,5 @@
-//! The client's side of SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), as PostgreSQL speaks them: no user
-//! name, and passwords that are prepared where they can be.
+//! The client's side of SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), as PostgreSQL uses them: no user
+//! name, and passwords that are prepared if possible.
 
 use std::num::NonZeroU32;
 
@@ -18,15 +18,16 @@ pub const SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Random bytes of the client's nonce: as many as libpq's.
 const NONCE_BYTES: usize = 18;
-/// The server names the number of iterations, and could keep us busy for minutes. PostgreSQL's default is 4,096.
+/// Limit of iterations, which the server sets and could use to keep the client busy for minutes. PostgreSQL's default
+/// is 4,096.
 const MOST_ITERATIONS: u32 = 100_000;
 
-/// What the client says of the TLS connection below.
+/// Channel binding of the client.
 #[derive(Clone, Debug)]
 pub enum Binding {
-    /// It could not bind to it.
+    /// The client cannot bind to the TLS connection.
     Unsupported,
-    /// It could, and the server has not offered to.
+    /// The client can bind, but the server has not offered it.
     NotOffered,
     /// `tls-server-end-point`: a digest of the server's certificate.
     EndPoint(Vec<u8>),
@@ -58,7 +59,7 @@ fn malformed() -> Failure {
     refused("the server's SCRAM message is malformed")
 }
 
-/// The client has said its first message.
+/// The client has sent its first message.
 pub struct First {
     binding: Binding,
     nonce: String,
@@ -75,7 +76,7 @@ impl First {
     }
 
     fn with_nonce(password: &str, binding: Binding, nonce: String) -> Self {
-        // A password that cannot be prepared is taken as it is, by libpq as by the server.
+        // libpq and the server both take a password as it is if it cannot be prepared.
         let password = stringprep::saslprep(password)
             .unwrap_or(password.into())
             .into_owned()
@@ -91,7 +92,7 @@ impl First {
         format!("{}{}", self.binding.header(), self.bare())
     }
 
-    /// The message without what is said of the channel.
+    /// The message without the channel binding.
     fn bare(&self) -> String {
         format!("n=,r={}", self.nonce)
     }
@@ -99,7 +100,7 @@ impl First {
     pub fn answer(self, server_first: &[u8]) -> Result<Last, Failure> {
         let server_first = std::str::from_utf8(server_first).map_err(|_| malformed())?;
         let (nonce, salt, iterations) = challenge(server_first).ok_or_else(malformed)?;
-        // Otherwise it may be the answer to an earlier conversation (RFC 5802, section 5.1).
+        // Otherwise the message may answer an earlier conversation (RFC 5802, section 5.1).
         if !nonce.starts_with(&self.nonce) {
             return Err(refused("the server's SCRAM nonce does not continue ours"));
         }
@@ -137,7 +138,7 @@ impl First {
     }
 }
 
-/// The client has said its last message, with the proof.
+/// The client has sent its last message, with the proof.
 pub struct Last {
     message: String,
     conversation: String,
@@ -164,7 +165,7 @@ fn sign(key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(HMAC_SHA256, key), text)
 }
 
-/// `r=NONCE,s=SALT,i=ITERATIONS`: PostgreSQL knows no extensions.
+/// Reads `r=NONCE,s=SALT,i=ITERATIONS`: PostgreSQL has no extensions.
 fn challenge(message: &str) -> Option<(&str, Vec<u8>, NonZeroU32)> {
     let (nonce, rest) = message.strip_prefix("r=")?.split_once(",s=")?;
     let (salt, iterations) = rest.split_once(",i=")?;
@@ -191,7 +192,7 @@ mod tests {
         First::with_nonce(password, Binding::Unsupported, NONCE.to_owned())
     }
 
-    /// Why a server's first message is refused; nothing if it is not.
+    /// Why a server's first message is refused; empty if it is accepted.
     fn why(server_first: &str) -> String {
         first("foobar")
             .answer(server_first.as_bytes())
@@ -244,7 +245,8 @@ mod tests {
         assert_ne!(message(), message());
     }
 
-    /// As libpq does: what looks the same is the same (RFC 4013), and what may not be in a password stays as it is.
+    /// As in libpq: what looks the same is the same (RFC 4013), and a password with forbidden characters stays as it
+    /// is.
     #[test]
     fn passwords_are_prepared() {
         let prepared = |password: &str| String::from_utf8(first(password).password).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked of a PostgreSQL server, and how.
+//! The load on a PostgreSQL server.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Frames of WebSocket (RFC 6455, section 5): their heads read in whatever pieces they come, and frames written.
+//! Frames of WebSocket (RFC 6455, section 5): reading heads in pieces, and writing frames.
 
 use crate::failure::Failure;
 
@@ -10,7 +10,7 @@ pub const CLOSE: u8 = 8;
 pub const PING: u8 = 9;
 pub const PONG: u8 = 10;
 
-/// Most bytes of a control frame's content.
+/// Maximum bytes of a control frame's content.
 pub const CONTROL_MAX: u64 = 125;
 
 const FIN: u8 = 0x80;
@@ -18,34 +18,34 @@ const RESERVED: u8 = 0x70;
 const KIND: u8 = 0x0f;
 const MASKED: u8 = 0x80;
 const LENGTH: u8 = 0x7f;
-/// Instead of a length: it follows in two bytes, or in eight.
+/// Values in place of a length that follows in two bytes, or in eight.
 const IN_TWO: u8 = 126;
 const IN_EIGHT: u8 = 127;
 
-/// Most bytes of a head without a mask: servers do not mask.
+/// Maximum bytes of a head without a mask: servers do not mask.
 const HEAD_MAX: usize = 10;
 
-/// What a frame says about itself.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub kind: u8,
-    /// Whether the message ends with it.
+    /// Whether the frame ends its message.
     pub is_last: bool,
     /// Bytes of content.
     pub length: u64,
 }
 
-/// Whether a frame of this kind is about the connection, and may come between the frames of a message.
+/// Whether frames of this kind concern the connection, and may come between the frames of a message.
 pub fn is_control(kind: u8) -> bool {
     kind >= CLOSE
 }
 
-/// Whether a control frame begins with this byte.
+/// Whether this byte begins a control frame.
 pub fn begins_control(first: u8) -> bool {
     is_control(first & KIND)
 }
 
-/// The head under way.
+/// An incomplete head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heading {
     kept: [u8; HEAD_MAX],
@@ -53,12 +53,12 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// Whether no byte of a head has come.
+    /// Whether no byte of a head has arrived.
     pub fn is_between(&self) -> bool {
         self.length == 0
     }
 
-    /// Takes bytes up to the end of the head: how many, and the head once it is whole.
+    /// Takes bytes up to the end of the head. Returns how many, and the head once it is complete.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), Failure> {
         let mut used = 0;
         loop {
@@ -78,7 +78,7 @@ impl Heading {
         }
     }
 
-    /// Bytes that are still to come, as far as those that came say.
+    /// Number of bytes still missing, as far as the received ones tell.
     fn missing(&self) -> Result<usize, Failure> {
         let Some(&[first, second]) = self.kept[..self.length].first_chunk::<2>() else {
             return Ok(2 - self.length);
@@ -102,7 +102,7 @@ impl Heading {
             }
             short => (short.into(), 0),
         };
-        // The shortest form is the only one, and the highest bit is 0 (RFC 6455, section 5.2).
+        // Only the shortest form is allowed, and the highest bit is 0 (RFC 6455, section 5.2).
         if length < least || length > i64::MAX as u64 {
             return Err(wrong("a frame writes its length in a way that is not allowed"));
         }
@@ -137,7 +137,7 @@ pub fn wrong(what: impl Into<String>) -> Failure {
     Failure::protocol(format!("WebSocket: {}", what.into()))
 }
 
-/// Appends the head of a frame that is a whole message, or of a control frame, without its mask.
+/// Appends the head of a frame that is a whole message or a control frame, without its mask.
 fn write_head(kind: u8, mask_bit: u8, length: usize, out: &mut Vec<u8>) {
     out.push(FIN | kind);
     match (u8::try_from(length), u16::try_from(length)) {
@@ -168,7 +168,7 @@ pub fn write_masked(kind: u8, mask: [u8; 4], content: &[u8], out: &mut Vec<u8>) 
     apply(mask, &mut out[begin..]);
 }
 
-/// Replaces the mask of a frame, of which these are mask and content.
+/// Replaces the mask of a frame, given its mask and content.
 pub fn mask_anew(frame: &mut [u8], mask: [u8; 4]) {
     let Some((own, content)) = frame.split_first_chunk_mut::<4>() else {
         return;
@@ -179,7 +179,7 @@ pub fn mask_anew(frame: &mut [u8], mask: [u8; 4]) {
     apply(change, content);
 }
 
-/// Masks a content, or takes its mask off.
+/// Masks or unmasks content.
 fn apply(mask: [u8; 4], content: &mut [u8]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// The head of these bytes, and how many they are, wherever they are cut.
+    /// The head of these bytes and its length, the same at every cut.
     fn head(bytes: &[u8]) -> Result<(usize, Option<Head>), String> {
         let in_two = |cut: usize| {
             let mut heading = Heading::default();

@@ -1,4 +1,4 @@
-//! The opening handshake of WebSocket (RFC 6455, section 4): a request of HTTP/1.1, which the server answers with 101.
+//! The opening handshake of WebSocket (RFC 6455, section 4): a request of HTTP/1.1 that the server answers with 101.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use memchr::memmem;
@@ -14,24 +14,24 @@ use crate::{
 };
 
 pub const KEY: &str = "Sec-WebSocket-Key";
-/// Bytes of a key before they are encoded.
+/// Bytes of a decoded key.
 const KEY_BYTES: usize = 16;
-/// What stands behind the key when it is hashed (RFC 6455, section 1.3).
+/// Text appended to the key before hashing (RFC 6455, section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// One connection's handshake.
 #[derive(Default)]
 pub struct Handshake {
-    /// What proves that the server understood: it depends on the key.
+    /// The server's proof that it understood, which depends on the key.
     accept: String,
-    /// The server's answer as far as it has come.
+    /// The server's answer, as far as received.
     head: Vec<u8>,
     /// Whether the server has opened the WebSocket.
     pub is_over: bool,
 }
 
 impl Handshake {
-    /// Appends the request, of which `request` is all but the key and the empty line.
+    /// Appends the request; `request` is all but the key and the empty line.
     pub fn begin(request: &[u8], key: Option<&str>, output: &mut Vec<u8>) -> Result<Self, Failure> {
         let key = match key {
             Some(key) => key.to_owned(),
@@ -45,10 +45,11 @@ impl Handshake {
         })
     }
 
-    /// Takes bytes of the server's answer: how many. `offered` are the subprotocols that it may choose from.
+    /// Takes bytes of the server's answer. Returns how many. `offered` are the subprotocols that the server may choose
+    /// from.
     pub fn take(&mut self, bytes: &[u8], offered: &[String]) -> Result<usize, Failure> {
         let kept = self.head.len();
-        // The empty line may lie across the border to the kept bytes.
+        // The empty line may cross the border to the kept bytes.
         let from = kept.saturating_sub(3);
         self.head.extend_from_slice(bytes);
         let found = memmem::find(&self.head[from..], b"\r\n\r\n");
@@ -68,7 +69,7 @@ impl Handshake {
         Ok(end - kept)
     }
 
-    /// Whether the answer is the final one and not an interim one (1xx).
+    /// Whether the answer is final, not an interim one (1xx).
     fn judge(&self, offered: &[String]) -> Result<bool, Failure> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let (response, _) = http::parse(&self.head, &mut headers)?;
@@ -112,18 +113,18 @@ impl Handshake {
     }
 }
 
-/// What belongs to a key.
+/// The proof for a key.
 fn accept(key: &str) -> String {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
     STANDARD.encode(hash)
 }
 
-/// Whether it is a key.
+/// Whether the text is a key.
 pub fn is_key(text: &str) -> bool {
     STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == KEY_BYTES)
 }
 
-/// The answer of a server to the request with this key.
+/// A server's answer to the request with this key.
 pub fn answer(key: &str) -> Vec<u8> {
     let accept = accept(key);
     format!(
@@ -139,7 +140,7 @@ mod tests {
     /// The key of RFC 6455, section 1.3.
     const SAMPLE: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// The outcome of an answer, wherever it is cut: bytes used, or what is wrong.
+    /// The outcome of an answer, the same at every cut: bytes used, or the error.
     fn outcome(answer: &str) -> Result<(usize, bool), String> {
         let bytes = answer.as_bytes();
         let in_two = |cut: usize| {

@@ -1,8 +1,8 @@
-//! Replies as JSON: values that stay and values that change, in a form that stays.
+//! Replies as JSON: fixed and changing values in a fixed form.
 
 use super::{Alike, Kind};
 
-/// Levels that are read; deeper ones are no JSON here.
+/// Maximum depth; deeper documents do not count as JSON.
 const DEPTH_MAX: u32 = 64;
 
 /// A value and the bytes around it.
@@ -16,15 +16,14 @@ enum Inner<'a> {
     Number,
     /// `true`, `false` or `null`.
     Word,
-    /// What an object or a list has: before each value the bytes since the last one, keys among them, and at last those
-    /// after all values.
+    /// An object or a list: the bytes before each value, including keys, and the bytes after the last value.
     Within {
         between: Vec<&'a [u8]>,
         values: Vec<Node<'a>>,
     },
 }
 
-/// Reads values; what it gives is what was read.
+/// Reads JSON values.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -110,7 +109,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many bytes a string has whose first quotation mark is read, without the second.
+/// Length of a string, given the bytes after its first quotation mark; without the second mark.
 pub fn string(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -123,7 +122,7 @@ pub fn string(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// How many bytes the value has that these begin with.
+/// Length of the value that `bytes` begin with.
 pub fn value(bytes: &[u8]) -> Option<usize> {
     let mut reader = Reader { bytes, at: 0 };
     reader.value(0)?;
@@ -134,7 +133,7 @@ pub fn begins_number(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
 
-/// A whole object or list, with the white space around it.
+/// A complete object or list, with white space around it.
 fn document(bytes: &[u8]) -> Option<(usize, Node<'_>)> {
     let mut reader = Reader { bytes, at: 0 };
     reader.skip_space();
@@ -145,7 +144,7 @@ fn document(bytes: &[u8]) -> Option<(usize, Node<'_>)> {
     (reader.at == bytes.len()).then_some((from, node))
 }
 
-/// The form of a document without its values.
+/// The form of a document, without its values.
 pub fn skeleton(bytes: &[u8]) -> Option<Vec<u8>> {
     fn add(node: &Node<'_>, to: &mut Vec<u8>) {
         let Inner::Within { between, values } = &node.inner else {
@@ -164,7 +163,7 @@ pub fn skeleton(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(skeleton)
 }
 
-/// What documents have in common.
+/// The common content of documents.
 pub fn common(replies: &[&[u8]]) -> Option<Alike> {
     let read: Option<Vec<_>> = replies.iter().map(|reply| document(reply)).collect();
     let read = read?;
@@ -226,7 +225,7 @@ fn add(alike: &mut Alike, nodes: &[&Node<'_>]) {
 
 type Within<'a, 'n> = (&'n [&'a [u8]], Vec<Vec<&'n Node<'a>>>);
 
-/// What objects or lists of one form have between their values, and the values by their place.
+/// The bytes between the values of objects or lists of one form, and the values by place.
 fn alike_within<'a, 'n>(nodes: &[&'n Node<'a>]) -> Option<Within<'a, 'n>> {
     let parts = |node: &'n Node<'a>| match &node.inner {
         Inner::Within { between, values } => Some((between, values)),

@@ -1,13 +1,13 @@
-//! Replies as texts: cells, of words.
+//! Replies as texts: cells, which consist of words.
 
 use super::{Alike, Kind, NUMBER};
 
-/// What ends a cell: a line, a tag, a quotation mark, a NUL.
+/// Whether a byte ends a cell: a line, a tag, a quotation mark, a NUL.
 pub fn ends_cell(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | b'\t' | b'\0' | b'<' | b'>' | b'"')
 }
 
-/// What ends a word. Dates, times, addresses and tokens have none of these.
+/// Whether a byte ends a word. Dates, times, addresses and tokens contain no such byte.
 pub fn ends_word(byte: u8) -> bool {
     ends_cell(byte)
         || matches!(
@@ -16,7 +16,7 @@ pub fn ends_word(byte: u8) -> bool {
         )
 }
 
-/// How many bytes come before the first that ends them.
+/// Number of bytes before the first that `ends` accepts.
 pub fn run(bytes: &[u8], ends: fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| ends(*byte)).unwrap_or(bytes.len())
 }
@@ -50,7 +50,7 @@ fn outline(bytes: &[u8], ends: fn(u8) -> bool) -> Vec<u8> {
     outline
 }
 
-/// Stretches that all end alike, and what ends them; `None` where some have another number of them or other ends.
+/// The stretches between delimiters, by place; `None` if the texts have different delimiters.
 fn stretches<'a>(texts: &[&'a [u8]], ends: fn(u8) -> bool) -> Option<Vec<Vec<&'a [u8]>>> {
     let delimiters = |text: &[u8]| -> Vec<u8> { text.iter().copied().filter(|byte| ends(*byte)).collect() };
     let first = delimiters(texts[0]);
@@ -62,7 +62,7 @@ fn stretches<'a>(texts: &[&'a [u8]], ends: fn(u8) -> bool) -> Option<Vec<Vec<&'a
     Some((0..=first.len()).map(next).collect())
 }
 
-/// What texts have in common that have the same cells.
+/// The common content of texts with the same cells.
 pub fn common(replies: &[&[u8]]) -> Option<Alike> {
     if !replies.iter().all(|reply| is_text(reply)) {
         return None;
@@ -82,7 +82,7 @@ fn add_cell(alike: &mut Alike, cells: &[&[u8]]) {
         return alike.text(first);
     }
     let words = stretches(cells, ends_word);
-    // A word that is sometimes missing is no word.
+    // A word missing from some cells is no word.
     let is_regular = |words: &Vec<&[u8]>| words.iter().all(|word| word.is_empty() == words[0].is_empty());
     let Some(words) = words.filter(|words| words.iter().all(is_regular)) else {
         return alike.part(Kind::Cell, cells.iter().copied());
@@ -100,7 +100,8 @@ fn add_cell(alike: &mut Alike, cells: &[&[u8]]) {
     }
 }
 
-/// How much of what all begin with stays certainly: whole cells of a text, and of other bytes none near the change.
+/// The certainly fixed part of a common beginning: whole cells of a text; of other bytes, all but those near the
+/// change.
 pub fn back_to_cell(before: &[u8], is_text: bool) -> &[u8] {
     let length = if is_text {
         before.iter().rposition(|byte| ends_cell(*byte)).map_or(0, |at| at + 1)
@@ -110,7 +111,7 @@ pub fn back_to_cell(before: &[u8], is_text: bool) -> &[u8] {
     &before[..length]
 }
 
-/// The same of what all end with.
+/// The certainly fixed part of a common end.
 pub fn on_to_cell(after: &[u8], is_text: bool) -> &[u8] {
     let from = if is_text { run(after, ends_cell) + 1 } else { NUMBER };
     after.get(from..).unwrap_or_default()
