@@ -26,7 +26,7 @@ pub fn abstract_name(name: &str) -> String {
     }
 }
 
-/// How two processes reach each other. The word is the level of the factor `transport`.
+/// Transport: how two processes reach each other. Its name is the level of the factor `transport`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -46,12 +46,12 @@ pub enum Transport {
     Pipe,
     /// A pair of connected Unix stream sockets without a name.
     Socketpair,
-    /// Two POSIX message queues, which only records of earlier versions have: nothing drives them.
+    /// Two POSIX message queues; only records of earlier versions have them, and no driver supports them.
     #[schemars(skip)]
     Mqueue,
-    /// Shared memory; who waits sleeps.
+    /// Shared memory; the waiting side sleeps.
     Shm,
-    /// Shared memory; who waits spins before it sleeps.
+    /// Shared memory; the waiting side spins before it sleeps.
     ShmSpin,
     /// Unix datagram socket with a path: whole messages, no connection.
     Unixgram,
@@ -180,7 +180,7 @@ pub enum Address {
     /// Name in the abstract namespace, without the leading NUL, at most 107 bytes.
     Abstract(String),
     Tcp(SocketAddr),
-    /// Path of the Unix socket where the server hands out its end of a channel, at most 107 bytes.
+    /// Path of the Unix socket where the server hands over a channel, at most 107 bytes.
     Channel(Transport, PathBuf),
     /// Path of a Unix socket that carries whole messages, at most 107 bytes.
     Packets(Transport, PathBuf),
@@ -391,7 +391,7 @@ pub struct Tls {
     pub insecure: bool,
 }
 
-/// The concrete place to connect to.
+/// The address to connect to, and its TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {

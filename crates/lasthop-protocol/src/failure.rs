@@ -11,7 +11,7 @@ pub struct Failure {
     pub class: ErrorClass,
     /// What happened, as a lower-case fragment.
     pub message: String,
-    /// The status that the server gave, in protocols that number them.
+    /// The server's status, in protocols that number them.
     pub status: Option<u16>,
 }
 

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 /// Durations in nanoseconds, kept to three significant digits from 1 ns to one hour.
 ///
-/// In JSON it is the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. In memory it has only the
-/// bins that hold something: a run keeps one for each trial. Histograms are merged, never their percentiles.
+/// In JSON the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. In memory only the bins that
+/// are not empty: a run keeps a histogram for each trial. Histograms are merged, never their percentiles.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
 #[schemars(with = "Written")]
 pub struct Histogram {
-    /// Of each bin, rising: how many bins after the one before, and its count; both as LEB128.
+    /// For each bin, ascending: its distance from the previous bin, and its count; both as LEB128.
     packed: Box<[u8]>,
 }
 

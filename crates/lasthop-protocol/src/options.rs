@@ -27,7 +27,7 @@ impl Default for SocketOptions {
     }
 }
 
-/// What becomes of a connection after a reply.
+/// What happens to a connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
@@ -45,7 +45,7 @@ pub enum Model {
     /// The next request follows the reply.
     #[default]
     Closed,
-    /// Requests are due at scheduled times, whatever became of earlier ones.
+    /// Requests are due at scheduled times, whatever happened to earlier ones.
     Open(OpenLoop),
 }
 
@@ -62,20 +62,20 @@ pub struct OpenLoop {
     pub seed: u64,
 }
 
-/// A stretch of time with one rate, of a load whose rate changes from one stage to the next.
+/// A part of a load with one rate; the rate changes from stage to stage.
 ///
-/// Errors are results there. A request that is due while every connection is busy is not sent, and counted: so the number of
-/// outstanding requests is never larger than that of connections, whatever the rate.
+/// Errors are results. A request that is due while every connection is busy is counted and not sent. So there are never
+/// more outstanding requests than connections, whatever the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadStage {
     /// Requests per second over all connections, evenly spaced.
     pub rate: f64,
     pub length_ns: u64,
-    /// What happens before this is not counted: queues fill.
+    /// Beginning of the stage that is not counted, because queues fill.
     #[serde(default)]
     pub fill_ns: u64,
-    /// Length of its slots; 0 without any.
+    /// Length of a slot; 0 for none.
     #[serde(default)]
     pub slot_ns: u64,
 }
@@ -90,7 +90,7 @@ impl LoadStage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// The same gap between any two requests.
+    /// Equal gaps between requests.
     #[default]
     Constant,
     /// Independent requests: exponentially distributed gaps.
@@ -108,7 +108,7 @@ pub enum Engine {
     Epoll,
 }
 
-/// The longest that each phase of a request may take.
+/// Timeouts of the phases of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{failure::Failure, histogram::Histogram, options::Engine};
 
-/// Steps of a chain of dependent shifts and multiplications per microsecond, right before and right after a trial,
-/// while the driver does nothing else.
+/// CPU speed: steps per microsecond of a chain of dependent shifts and multiplications, right before and right after a
+/// trial, while the driver does nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
@@ -16,7 +16,7 @@ pub struct Speed {
     pub after: f64,
 }
 
-/// Why a request did not yield a correct reply. An error is counted here and never as a fast request.
+/// Why a request did not get a correct reply. An error is counted here and never as a fast request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorClass {
@@ -28,7 +28,7 @@ pub enum ErrorClass {
     NoPort,
     /// A phase took longer than its timeout.
     Timeout,
-    /// The peer closed or reset the connection before the reply was whole.
+    /// The peer closed or reset the connection before the reply was complete.
     Reset,
     /// TLS failed: certificate, handshake or record.
     Tls,
@@ -36,7 +36,7 @@ pub enum ErrorClass {
     WrongStatus,
     /// The reply has the wrong length or content.
     WrongContent,
-    /// The bytes are not of the protocol.
+    /// The bytes violate the protocol.
     Protocol,
     /// Any other error of the operating system.
     Os,
@@ -55,9 +55,9 @@ impl ErrorClass {
 #[serde(deny_unknown_fields)]
 pub struct ErrorCount {
     pub count: u64,
-    /// The first one, in words.
+    /// Message of the first error.
     pub first: String,
-    /// What the server said, of errors that it reports itself. No record keeps it.
+    /// Errors that the server itself reports. No record keeps them.
     #[serde(skip)]
     pub said: Vec<Said>,
 }
@@ -67,7 +67,7 @@ pub struct ErrorCount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub status: Option<u16>,
-    /// The first one, in words.
+    /// Text of the first error.
     pub text: String,
     pub count: u64,
 }
@@ -117,7 +117,7 @@ impl ErrorCount {
     }
 }
 
-/// Times of the parts of a request; a part that does not occur (TLS on a plain socket) is absent, not zero.
+/// Times of the parts of a request; an unused part (TLS on a plain socket) is absent, not zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Phases {
@@ -127,7 +127,7 @@ pub struct Phases {
     /// The TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Histogram>,
-    /// From the established connection (and TLS) to the protocol's readiness: authentication and settings.
+    /// From the established connection (and TLS) until the protocol is ready: authentication and settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Histogram>,
     /// From the request's send to the first byte of the reply.
@@ -135,20 +135,20 @@ pub struct Phases {
     pub first_byte: Option<Histogram>,
 }
 
-/// What the driver itself consumed between the start and the end of the measure phase.
+/// CPU time, context switches and system calls of the driver itself in the measure phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriverCost {
     pub user_ns: u64,
     pub system_ns: u64,
-    /// Context switches that the driver asked for by waiting.
+    /// Context switches when the driver waits.
     pub voluntary_switches: u64,
     /// Context switches that the kernel imposed.
     pub involuntary_switches: u64,
-    /// Socket and wait calls issued by the loop, by its own count.
+    /// Socket and wait calls of the loop, counted by itself.
     pub system_calls: u64,
-    /// Run delay: nanoseconds in which its threads were ready to run and something else had their CPU. `None` where
-    /// nobody counts it: a kernel without scheduler statistics, or a program of others.
+    /// Run delay: nanoseconds in which the driver's threads were ready to run but had no CPU. `None` if it is not
+    /// counted: with a kernel without scheduler statistics, or a foreign program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
 }
@@ -180,11 +180,11 @@ impl AddAssign for DriverCost {
 pub struct PortUse {
     /// Ports that connections may use (`ip_local_port_range`).
     pub range: u64,
-    /// Sockets in `TIME_WAIT` when the trial was asked for; of the whole network namespace.
+    /// Sockets in `TIME_WAIT` before the trial, in the whole network namespace.
     pub time_wait_before: u64,
-    /// The most sockets in `TIME_WAIT` seen until the trial's end; of the whole network namespace.
+    /// Maximum sockets in `TIME_WAIT` until the trial's end, in the whole network namespace.
     pub time_wait_peak: u64,
-    /// Ports left towards the server when the trial began; at least so many.
+    /// Ports left towards the server when the trial began, at least.
     pub left_before: u64,
     /// Nanoseconds that the trial waited for ports.
     pub waited_ns: u64,
@@ -196,24 +196,24 @@ pub struct PortUse {
 pub struct TlsHandshakes {
     /// With certificates and signatures.
     pub full: u64,
-    /// From an earlier session; only where resumption is asked for and the server allows it.
+    /// From an earlier session; only if resumption is requested and the server allows it.
     pub resumed: u64,
 }
 
-/// What became of requests that nobody answers. `requests` are then those that the server counted as received.
+/// Outcome of requests without replies. `requests` are then those that the server counted as received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OneWay {
     /// Requests sent in the measure phase, whose service time is the time in `send`.
     pub sent: u64,
-    /// Those of them that found no room and waited for it.
+    /// Requests in `sent` that waited for room.
     pub waited: u64,
     /// Requests sent in the whole trial.
     pub sent_total: u64,
-    /// Those of them that the server received, sooner or later.
+    /// Requests in `sent_total` that the server received, sooner or later.
     pub received_total: u64,
-    /// Those of them that the kernel dropped because the server's buffer was full; `None` where the kernel drops
-    /// nothing, or does not tell.
+    /// Requests in `sent_total` that the kernel dropped because the server's buffer was full; `None` if the kernel
+    /// drops none, or does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_total: Option<u64>,
 }
@@ -229,11 +229,11 @@ impl OneWay {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Offered {
-    /// Requests per second that were asked for.
+    /// Target rate in requests per second.
     pub rate: f64,
     /// Requests that were due.
     pub scheduled: u64,
-    /// Those of them that were sent before the phase was over; the others found no free connection.
+    /// Requests in `scheduled` sent before the end of the phase; the others found no free connection.
     pub sent: u64,
 }
 
@@ -245,23 +245,23 @@ impl Offered {
     }
 }
 
-/// What happened in a stage, by when it happened. An answer may be to a request of the stage before.
+/// Counts of a stage by the time of each event. A reply may belong to a request of the stage before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageResult {
-    /// Requests per second asked for.
+    /// Target rate in requests per second.
     pub rate: f64,
     /// Nanoseconds counted: the stage without its beginning.
     pub counted_ns: u64,
     /// Requests that were due.
     pub due: u64,
-    /// Those of them that were not sent, because every connection was busy.
+    /// Requests in `due` that were not sent, because every connection was busy.
     pub not_sent: u64,
     /// Correct replies that arrived.
     pub right: u64,
-    /// How long after they were due, in nanoseconds.
+    /// Response times: from when the requests were due, in nanoseconds.
     pub times: Histogram,
-    /// Everything else that came of a request.
+    /// All other outcomes of requests.
     pub wrong: Vec<Wrong>,
     /// Requests by when they were due, over the whole stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -273,13 +273,13 @@ pub struct StageResult {
 #[serde(deny_unknown_fields)]
 pub struct Wrong {
     pub class: ErrorClass,
-    /// The status that the server gave, in protocols that number them.
+    /// The server's status, in protocols that number them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     pub count: u64,
-    /// The first one, in words.
+    /// Message of the first failure.
     pub first: String,
-    /// How long after they were due, in nanoseconds.
+    /// Times from when the requests were due, in nanoseconds.
     pub times: Histogram,
 }
 
@@ -292,7 +292,7 @@ impl Wrong {
     }
 }
 
-/// The requests that were due in a part of a stage.
+/// Requests that were due in a part of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
@@ -336,7 +336,7 @@ pub struct FirstHalf {
     pub elapsed_ns: u64,
 }
 
-/// How many there were of something, and how long the longest took.
+/// A count, and the longest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Longest {
     pub count: u64,
@@ -359,25 +359,25 @@ fn is_zero(count: &u64) -> bool {
 #[serde(deny_unknown_fields)]
 pub struct TrialResult {
     /// Monotonic nanoseconds of the measure phase. Closed loop: from the first completed request after the warm-up to
-    /// the first one after the phase's length has passed, so exactly the time that `requests` took; if nothing
-    /// completes any more, until the worker gave up. Several threads have a window each: their rates are summed, and
-    /// this is `requests` divided by that sum. Open loop: the length asked for.
+    /// the first one after the phase's length, so exactly the time of `requests`; without further completions, until
+    /// the worker gave up. With several threads, each has its window: the rates add up, and this is `requests` divided
+    /// by their sum. Open loop: the requested length.
     pub elapsed_ns: u64,
-    /// Requests with a correct reply within `elapsed_ns`; open loop: those that were due within it.
+    /// Requests with a correct reply within `elapsed_ns`; open loop: those due within it.
     pub requests: u64,
-    /// Requests with a correct reply in the whole trial, warm-up and drain included: what the servers' CPU time is
-    /// divided by.
+    /// Requests with a correct reply in the whole trial, warm-up and drain included. The servers' CPU time is divided
+    /// by this number.
     pub requests_total: u64,
     /// Closed loop with replies only: the part of `requests` and `elapsed_ns` up to the first completed request after
-    /// half of the measure phase; `None` if that was the last one, and in records of earlier versions.
+    /// half of the measure phase; `None` if that was the last request, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_half: Option<FirstHalf>,
     /// Payload bytes received within `elapsed_ns`.
     #[serde(default)]
     pub bytes_received: u64,
-    /// Of the requests that began within `elapsed_ns`, however late their replies came (open loop: that were due within
-    /// it). Time from the actual send to the last byte of the reply (connect included where each request has its own
-    /// connection). `None` when the driver has no latencies (a foreign driver that only counts).
+    /// Time from the actual send to the last byte of the reply (including the connect if each request has its own
+    /// connection), for requests that began within `elapsed_ns` (open loop: that were due within it), however late
+    /// their replies. `None` for a foreign driver that only counts.
     pub service_time: Option<Histogram>,
     /// Open loop only: time from the scheduled send to the last byte of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -385,48 +385,48 @@ pub struct TrialResult {
     /// Open loop only: actual send minus scheduled send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<Histogram>,
-    /// Open loop only: what was to be sent and what was.
+    /// Open loop only: requests due and requests sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
-    /// Only of a load in stages.
+    /// Only for a load in stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageResult>,
     /// Only with a connection per request over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Box<PortUse>>,
-    /// Only where connections were opened with TLS during the trial.
+    /// Only if the trial opened connections with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_handshakes: Option<TlsHandshakes>,
-    /// Only of a protocol without replies.
+    /// Only for a protocol without replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Box<OneWay>>,
     #[serde(default)]
     pub phases: Phases,
-    /// Requests that had no reply yet when the trial was cut short.
+    /// Requests without a reply when the trial was cut short.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unanswered: u64,
     /// Requests of the whole trial that the server did not take before it ended their connection, and that were sent
-    /// again over another one: each as often as that happened. They are no errors; their times count from when they were
-    /// first sent.
+    /// again over another one; each repetition counts. They are no errors; their times count from the first send.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_again: u64,
-    /// Requests under way when the measure phase ended, and how long the oldest took until its end, whatever that was.
+    /// Requests under way when the measure phase ended, and the oldest one's time until its end, whatever the outcome.
     /// In a closed loop most connections have one then. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
-    /// Those of them that were under way during all of the measure phase, and for two seconds at least. No record keeps it.
+    /// Requests in `open_at_end` that were under way during all of the measure phase, and for at least two seconds. No
+    /// record keeps it.
     #[serde(skip)]
     pub unserved: Longest,
     /// Requests that began before the measure phase and ended in it or after it: no latency includes them. No record
     /// keeps it.
     #[serde(skip)]
     pub untimed: Longest,
-    /// Nanoseconds in the measure phase of requests that no latency includes, minus those after it of requests that one
-    /// includes. No record keeps it.
+    /// Nanoseconds in the measure phase of requests outside the latencies, minus those after it of requests within
+    /// them. No record keeps it.
     #[serde(skip)]
     pub beyond_ns: i64,
-    /// Connects since the case was prepared that took a second, after which the kernel repeats a SYN that was not
-    /// answered. No record keeps it.
+    /// Connects since the case was prepared that took a second, after which the kernel repeats an unanswered SYN. No
+    /// record keeps it.
     #[serde(skip)]
     pub slow_connects: Longest,
     /// Errors of the whole trial.
@@ -435,24 +435,24 @@ pub struct TrialResult {
     /// Connections opened in the whole trial.
     #[serde(default)]
     pub connections_opened: u64,
-    /// Of the measure phase.
+    /// Cost of the measure phase.
     pub cost: DriverCost,
-    /// The engine that ran; `auto` if it is not one of lasthop's.
+    /// The engine that ran; `auto` for a driver that is not lasthop's.
     #[serde(default)]
     pub engine: Engine,
-    /// What a foreign tool says of its latencies; `None` where lasthop drove, whose histograms say more.
+    /// Latencies reported by a foreign tool; `None` if lasthop drove, whose histograms tell more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Box<Reported>>,
-    /// How long a tool ran, with what it does before and after it measures: its CPU time is of all of it.
+    /// How long a tool ran, including its work before and after it measures: its CPU time covers all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_ns: Option<u64>,
-    /// What the driver's CPU was able to do; `None` in records of earlier versions and of drivers that do not say.
+    /// Speed of the driver's CPU; `None` in records of earlier versions and from drivers that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<Speed>,
 }
 
-/// Latencies of a trial as a foreign tool prints them, in nanoseconds. What it does not print is `None`. They cannot be
-/// merged: each is good for its own trial only.
+/// Latencies of a trial as printed by a foreign tool, in nanoseconds; `None` if not printed. They cannot be merged:
+/// each is valid for its own trial only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reported {
@@ -463,9 +463,9 @@ pub struct Reported {
     pub median_ns: Option<f64>,
     pub p99_ns: Option<f64>,
     pub max_ns: Option<f64>,
-    /// The smallest difference that its output can show.
+    /// The smallest difference that the tool's output can show.
     pub resolution_ns: f64,
-    /// What must be known to read them, for example that the tool corrects its histogram.
+    /// What a reader must know, for example that the tool corrects its histogram.
     pub caution: Option<String>,
 }
 
@@ -509,27 +509,27 @@ impl TrialResult {
     }
 }
 
-/// What a live connection turned out to be, read from the socket and the TLS session, not from the request.
+/// Properties of a live connection, read from the socket and the TLS session, not from the specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
     /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or
     /// a channel.
     pub family: String,
-    /// Peer address as the kernel names it.
+    /// Peer address as shown by the kernel.
     pub peer: String,
     /// Negotiated version, for example `TLSv1.3`; `None` on a plain socket.
     pub tls_version: Option<String>,
     pub tls_cipher: Option<String>,
-    /// Whether the second of two requests went over the same connection as the first.
+    /// Whether the second of two requests used the same connection as the first.
     pub reused: bool,
-    /// Whether the server wanted a password; `None` in protocols that have none.
+    /// Whether the server asked for a password; `None` if the protocol has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_asked: Option<bool>,
     /// `TCP_NODELAY` as read back; `None` on Unix sockets.
     pub nodelay: Option<bool>,
-    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, where they were asked for: the kernel doubles what it is
-    /// told, up to its limits (socket(7)).
+    /// Bytes of `SO_SNDBUF` and `SO_RCVBUF` as read back, if set: the kernel doubles the values, up to its limits
+    /// (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

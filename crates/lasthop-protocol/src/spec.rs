@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Everything a driver needs to know to put load on one endpoint.
+/// Everything a driver needs to put load on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -35,20 +35,20 @@ pub struct Spec {
     /// Worker threads, 1 to 1,024, no more than connections.
     #[serde(default = "one")]
     pub threads: u32,
-    /// Requests sent at once on a connection, before any of their replies is awaited: 1 to 1,024. More than one needs
-    /// connections that are kept, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
+    /// Requests sent together on a connection, before any reply is awaited: 1 to 1,024. More than one needs kept
+    /// connections, a closed loop, and a protocol that allows it (not hello, stream or HTTP/1.0).
     #[serde(default = "one")]
     pub pipeline: u32,
     /// Requests that a connection carries one after the other before it is closed: 1 to 10 million. More than one needs
-    /// `reuse` per request and a closed loop. What is timed is then the unit as a whole: connect, authenticate, all of
-    /// its requests; each of them counts as a request.
+    /// `reuse` per request and a closed loop. The unit is then timed as a whole: connect, authentication, all of its
+    /// requests; each counts as a request.
     #[serde(default = "one")]
     pub requests_per_connection: u32,
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Nanoseconds that a worker asks for events again and again before it lets the kernel put it to sleep, at most
-    /// 1 s. `None`: [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0
-    /// needs the epoll engine.
+    /// Nanoseconds that a worker polls for events before it sleeps in the kernel, at most 1 s. `None`:
+    /// [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0 needs the
+    /// epoll engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin_ns: Option<u64>,
 }

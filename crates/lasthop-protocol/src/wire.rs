@@ -20,22 +20,22 @@ use crate::{
 /// Increases with every change that an older peer cannot understand.
 pub const VERSION: u32 = 1;
 
-/// What lasthop asks of a driver.
+/// A request of lasthop to a driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Open the case's connections and verify two answers; the connections live until `Close`.
+    /// Open the case's connections and verify two replies; the connections stay open until `Close`.
     Prepare {
-        /// A name for the requests that follow. Several cases may be prepared at once.
+        /// A name for later requests. Several cases may be prepared at once.
         case: String,
         spec: Box<Spec>,
     },
-    /// One slice of load on a prepared case. With stages it is they that pace an open loop, errors are results, and
-    /// there is no warm-up.
+    /// One slice of load on a prepared case. Stages, if any, pace an open loop; then errors are results, and there is
+    /// no warm-up.
     Trial {
         case: String,
         phases: TrialPhases,
-        /// Of a run with overload, which only lasthop's own driver can do.
+        /// Stages of a run with overload, which only lasthop's own driver supports.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stages: Vec<LoadStage>,
     },
@@ -43,8 +43,8 @@ pub enum Request {
     Close { case: String },
 }
 
-/// Lengths of the phases of a trial: load that is not counted, then load that is. The drain takes as long as the
-/// outstanding replies do.
+/// Lengths of the phases of a trial: load that is not counted, then load that is. The drain lasts until the outstanding
+/// replies have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialPhases {
@@ -61,7 +61,7 @@ impl TrialPhases {
     }
 }
 
-/// What a driver answers.
+/// A driver's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -69,21 +69,21 @@ pub enum Reply {
     Hello {
         /// Version of these lines: 1.
         protocol: u32,
-        /// Its name.
+        /// The driver's name.
         driver: String,
         version: String,
     },
-    /// The connections are open, and two replies were right.
+    /// The connections are open, and two replies were correct.
     Prepared { case: String, proof: Proof },
-    /// What the slice of load yielded.
+    /// The result of the slice of load.
     Trial { case: String, result: Box<TrialResult> },
     /// The connections are closed.
     Closed { case: String },
-    /// The request could not be carried out; the driver lives on.
+    /// The request failed; the driver goes on.
     Failed {
         case: String,
         stage: Stage,
-        /// Why, in words: the report shows it.
+        /// The cause, in words; the report shows it.
         cause: String,
     },
 }
@@ -95,7 +95,7 @@ pub enum Stage {
     /// The specification cannot be carried out.
     Spec,
     Connect,
-    /// The answers before the measurement were wrong.
+    /// The replies before the measurement were wrong.
     Verify,
     Trial,
 }
@@ -105,9 +105,9 @@ pub enum Stage {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it is there for its schema")]
 enum Line {
-    /// What lasthop writes, and the driver reads.
+    /// A line that lasthop writes and the driver reads.
     Request(Request),
-    /// What the driver writes: `hello` first, then a reply to each request, in order.
+    /// A line that the driver writes: `hello` first, then a reply to each request, in order.
     Reply(Reply),
 }
 

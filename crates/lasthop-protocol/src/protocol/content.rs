@@ -56,7 +56,7 @@ impl JsonSchema for Content {
     }
 }
 
-/// What is written of anything but a text, for the schema.
+/// The written form of bytes other than a text, for the schema.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "`Exact` reads it")]

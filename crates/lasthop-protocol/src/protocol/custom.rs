@@ -23,7 +23,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
 
 const DRIVER_ONLY: &str = "`custom` is for a driver of your own (`[load] driver`), and lasthop's own driver was asked";
 
-/// Whatever your driver takes.
+/// Any parameters of your driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Custom(Map<String, Value>);

@@ -20,20 +20,21 @@ const SHOWN: usize = 61;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum End {
-    /// With these bytes, the first time that they come; the escapes of C can be used.
+    /// With these bytes, at their first occurrence; the escapes of C can be used.
     Until(Escaped),
-    /// So many bytes behind a text, the first time that it comes.
+    /// A number of bytes after the first occurrence of a text.
     UntilThen {
         /// The text; the escapes of C can be used.
         text: Escaped,
-        /// How many bytes follow it.
+        /// How many bytes follow the text.
         then: u64,
     },
-    /// After so many bytes. In a greeting 0 says that no reply comes.
+    /// After this number of bytes. In a greeting 0 means that no reply comes.
     Bytes(u64),
-    /// Where a length in it says, written `WIDTH@OFFSET[le][+REST]`: it has WIDTH bytes and stands behind OFFSET others,
-    /// most significant byte first unless `le` follows. The reply has REST bytes more than it says; without REST, as many
-    /// as end with the length itself. `4@0` counts what follows it, `4@0+0` also itself.
+    /// After the length in the reply, written `WIDTH@OFFSET[le][+REST]`. The length has WIDTH bytes and follows OFFSET
+    /// other bytes, most significant byte first unless `le` is given. The reply has REST bytes more than the length
+    /// says; without REST, as many as end with the length itself. `4@0` counts the bytes after the length, `4@0+0` also
+    /// the length itself.
     LengthPrefix(LengthPrefix),
     /// Where the peer closes the connection.
     Close,

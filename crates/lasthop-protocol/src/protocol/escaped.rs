@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes: a text, in which `\0`, `\n`, `\r`, `\t`, `\xff` and the other escapes of C stand for what cannot be typed, and
+/// Bytes as a text. `\0`, `\n`, `\r`, `\t`, `\xff` and the other escapes of C stand for bytes that cannot be typed, and
 /// `\\` for a backslash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]

@@ -107,14 +107,14 @@ impl From<String> for Exact {
     }
 }
 
-/// What is written of anything but a text. Numbers are hexadecimal, because not every reader of JSON has 64 bits.
+/// The written form of anything but a text. Numbers are hexadecimal, because not every JSON reader has 64 bits.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
     /// Bytes that are no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// Number of bytes, of which only the digest is known.
+    /// Number of bytes, if only the digest is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     length: Option<u64>,
     /// Seed of the digest, hexadecimal.
@@ -123,7 +123,7 @@ struct Written {
     /// XXH3 with 128 bits, hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
-    /// Texts that stay, and the parts between them that change.
+    /// Fixed texts, and the changing parts between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     alike: Option<Alike>,
 }

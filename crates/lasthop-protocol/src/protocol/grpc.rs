@@ -73,33 +73,33 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((endpoint, grpc.into()))
 }
 
-/// gRPC: one unary call over and over. The request is a message whose field 1, of bytes or a string, is all that it
-/// has, unless `message` is another.
+/// gRPC: one unary call, repeated. The request is a message with a single field 1, bytes or a string, unless `message`
+/// sets another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
-    /// What is called: `package.Service/Method`.
+    /// Method to call: `package.Service/Method`.
     pub method: String,
-    /// `:authority` of the request; `localhost` where it is missing, whatever the transport.
+    /// `:authority` of the request; `localhost` if missing, whatever the transport.
     #[serde(default = "localhost")]
     pub host: String,
-    /// Bytes of field 1, up to 64 MiB, all of them printable; with 0 the message is empty.
+    /// Bytes of field 1, up to 64 MiB, all printable; 0 makes the message empty.
     #[serde(default)]
     pub size: u32,
-    /// What field 1 is, in place of so many bytes.
+    /// Content of field 1, instead of a `size`.
     #[serde(default)]
     pub text: Option<Content>,
-    /// The whole message as it is encoded, in place of one with field 1.
+    /// The whole message, encoded, instead of one with field 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Escaped>,
-    /// Metadata of the call, in order; values of names that end in `-bin` are base64.
+    /// Metadata of the call, in order; values of names ending in `-bin` are base64.
     #[serde(default, deserialize_with = "http::headers", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub metadata: Vec<(String, String)>,
-    /// Names of metadata that no record keeps, besides those that sound like secrets.
+    /// Names of metadata that no record keeps, besides those that look secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// What the message of a correct reply is.
+    /// The expected message of the reply.
     #[serde(default)]
     pub expect: GrpcExpect,
 }
@@ -108,8 +108,8 @@ fn localhost() -> String {
     "localhost".to_owned()
 }
 
-/// What a correct reply looks like: status 0, and `"any"` message, an `"echo"` of the request's, one of so many bytes
-/// (`{ length = 100 }`), or one byte for byte (`{ message = "CgVIZWxsbw==" }`, base64, and `{ exact = … }`).
+/// The correct reply: status 0, and `"any"` message, an `"echo"` of the request's message, a message of a length
+/// (`{ length = 100 }`), or exact bytes (`{ message = "CgVIZWxsbw==" }`, base64, and `{ exact = … }`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrpcExpect {
@@ -118,7 +118,7 @@ pub enum GrpcExpect {
     Any,
     /// The message of the request.
     Echo,
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Length(u64),
     /// This message, in base64.
     Message(String),
@@ -132,7 +132,7 @@ impl Grpc {
         prefixed(&self.message())
     }
 
-    /// The message of the request.
+    /// The request's message.
     fn message(&self) -> Vec<u8> {
         if let Some(Escaped(message)) = &self.message {
             return message.clone();

@@ -108,28 +108,28 @@ fn asking_for(path: String, host: &str) -> Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// `GET` where it is missing.
+    /// `GET` if missing.
     #[serde(default = "get")]
     pub method: String,
     /// Request target, begins with `/`.
     pub path: String,
-    /// Value of the `Host` header; `localhost` where it is missing, whatever the transport.
+    /// Value of the `Host` header; `localhost` if missing, whatever the transport.
     #[serde(default = "localhost")]
     pub host: String,
     /// Further headers, in order.
     #[serde(default, deserialize_with = "headers")]
     #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub headers: Vec<(String, String)>,
-    /// Names of those headers that no record keeps, besides those that sound like secrets.
+    /// Names of headers that no record keeps, besides those that look secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
     /// Body of the request.
     #[serde(default)]
     pub body: Content,
-    /// `1.1` where it is missing.
+    /// `1.1` if missing.
     #[serde(default)]
     pub version: HttpVersion,
-    /// What a correct reply is.
+    /// The correct reply.
     pub expect: HttpExpect,
 }
 
@@ -170,12 +170,12 @@ pub enum HttpVersion {
     #[default]
     #[serde(rename = "1.1")]
     V11,
-    /// In plain with prior knowledge (h2c), or within TLS.
+    /// In plaintext with prior knowledge (h2c), or within TLS.
     #[serde(rename = "2")]
     V2,
 }
 
-/// What a correct reply looks like. Every given field must hold for every reply.
+/// The correct reply. Every given field must hold for every reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpExpect {
@@ -185,13 +185,13 @@ pub struct HttpExpect {
     /// The whole body, byte for byte.
     #[serde(default)]
     pub body: Option<Exact>,
-    /// Texts that the body contains.
+    /// Texts that the body must contain.
     #[serde(default)]
     pub contains: Vec<String>,
     /// Length of the body in bytes.
     #[serde(default)]
     pub length: Option<u64>,
-    /// Headers by name, in lower case, each with its whole value; an empty one must be missing.
+    /// Headers by name, in lower case, each with its whole value; an empty value means that the header must be missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }

@@ -79,23 +79,23 @@ pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// For fields that are mostly not written.
+/// For fields that are usually omitted.
 pub fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// How a load uses its connections, as far as protocols must know.
+/// How a load uses its connections, as far as protocols need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// What the server is told to do with a connection after a reply.
+    /// What the request tells the server to do with a connection after a reply.
     pub reuse: Reuse,
-    /// Requests sent at once.
+    /// Requests sent together.
     pub pipeline: u32,
-    /// Whether there is TLS.
+    /// Whether the connection uses TLS.
     pub encrypted: bool,
-    /// Whether it is a Unix socket.
+    /// Whether the socket is a Unix socket.
     pub is_local: bool,
-    /// Whether the transport keeps the boundaries of what is sent.
+    /// Whether the transport preserves message boundaries.
     pub keeps_boundaries: bool,
 }
 

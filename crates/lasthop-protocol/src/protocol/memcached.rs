@@ -58,35 +58,35 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(Some(11211))?, get.into()))
 }
 
-/// memcached: one command over and over.
+/// memcached: one command, repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memcached {
-    /// What is asked for.
+    /// The command.
     pub command: Command,
     /// The key, 1 to 250 bytes without blanks; empty with a `line`.
     #[serde(default)]
     pub key: String,
-    /// With `set`, or a line that stores: what is stored. With `get`: what each connection stores under the key before its first request, and
-    /// what every reply must then be.
+    /// With `set`, or a line that stores: the value to store. With `get`: the value that each connection stores under
+    /// the key before its first request, and that every reply must return.
     #[serde(default)]
     pub value: Option<String>,
-    /// What a correct reply to `get` or a line is where there is no `value`: `"any"` (a value or none), `"miss"`, `{ value =
-    /// "text" }`, `{ length = 100 }` (a value of so many bytes) or `{ reply = "…" }` (all bytes of the reply). The
-    /// correct reply to `set` is always that it is stored.
+    /// The correct reply to `get` or a line without a `value`: `"any"` (a value or none), `"miss"`,
+    /// `{ value = "text" }`, `{ length = 100 }` (a value of this many bytes) or `{ reply = "…" }` (all bytes of the
+    /// reply). The correct reply to `set` always reports that the value is stored.
     #[serde(default)]
     pub expect: MemcachedExpect,
 }
 
-/// What memcached is asked for.
+/// A command of memcached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// The value of a key.
+    /// Get the value of a key.
     Get,
-    /// To store a value under a key.
+    /// Store a value under a key.
     Set,
-    /// Any other line that is answered, as it is sent: `get a b`, `incr n 1`, `mg k v`.
+    /// Any other line that has a reply, as sent: `get a b`, `incr n 1`, `mg k v`.
     Line(String),
 }
 
@@ -116,7 +116,7 @@ fn is_quiet(line: &str) -> bool {
         .any(|word| word == "noreply" || is_meta && word == "q")
 }
 
-/// What a correct reply to `get` looks like. An error never is one.
+/// The correct reply to `get`. An error is never correct.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemcachedExpect {
@@ -127,7 +127,7 @@ pub enum MemcachedExpect {
     Miss,
     /// This value.
     Value(String),
-    /// A value of so many bytes.
+    /// A value of this many bytes.
     Length(u64),
     /// This reply, byte for byte.
     Reply(Exact),

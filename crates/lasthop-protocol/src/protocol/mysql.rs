@@ -104,8 +104,8 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((endpoint, mysql.into()))
 }
 
-/// MySQL or MariaDB: one statement over and over. With `reuse = "per-request"` each has a connection of its own, and a
-/// request is all of it: connect, TLS, authentication, statement.
+/// MySQL or MariaDB: one statement, repeated. With `reuse = "per-request"` each statement has its own connection, and a
+/// request includes all of it: connect, TLS, authentication, statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mysql {
@@ -114,23 +114,24 @@ pub struct Mysql {
     /// Database to use; none if it is empty.
     #[serde(default)]
     pub database: String,
-    /// `mysql_native_password`, `caching_sha2_password`, `client_ed25519` (passwords of 32 bytes), `mysql_clear_password`, `unix_socket` and
-    /// `auth_socket` are understood, as the server asks for them. The password itself is said over TLS, or with `cleartext` over a Unix socket.
+    /// Password of the account. The server chooses the method: `mysql_native_password`, `caching_sha2_password`,
+    /// `client_ed25519` (passwords of 32 bytes), `mysql_clear_password`, `unix_socket` and `auth_socket` are supported.
+    /// The password itself is sent only over TLS, or with `cleartext` over a Unix socket.
     #[serde(default)]
     pub password: Option<String>,
-    /// Say the password itself to a server on a Unix socket that asks for it: whoever listens there gets it. Servers ask with
-    /// `mysql_clear_password`, and with `caching_sha2_password` until they have it in their cache.
+    /// Send the password itself to a server on a Unix socket that asks for it: whoever listens there gets it. Servers
+    /// ask with `mysql_clear_password`, and with `caching_sha2_password` until they have it in their cache.
     #[serde(default, skip_serializing_if = "kind::is_false")]
     pub cleartext: bool,
     /// One statement.
     pub query: String,
-    /// How it is sent; `simple` where it is missing.
+    /// How the statement is sent; `simple` if missing.
     #[serde(default)]
     pub mode: MysqlMode,
-    /// Values of `?` as text, in their order; only in the mode `prepared`.
+    /// Values of `?` as text, in order; only in the mode `prepared`.
     #[serde(default)]
     pub parameters: Vec<String>,
-    /// What a right result is.
+    /// The expected result.
     #[serde(default)]
     pub expect: MysqlExpect,
 }
@@ -139,10 +140,10 @@ pub struct Mysql {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MysqlMode {
-    /// As text; rows are text, too.
+    /// As text; rows are text as well.
     #[default]
     Simple,
-    /// Prepared once with every connection; rows are in the binary form.
+    /// Prepared once on every connection; rows are binary.
     Prepared,
 }
 

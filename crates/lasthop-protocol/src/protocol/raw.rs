@@ -67,46 +67,46 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 /// In a greeting: no reply comes. In a request: the end of its reply was not given.
 pub const NO_REPLY: End = End::Bytes(0);
 
-/// Any protocol of requests and replies: the same bytes over and over.
+/// Any protocol of requests and replies: the same bytes, repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
-    /// What happens once on each connection, before its first request.
+    /// Steps before the first request on each connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub greeting: Vec<Step>,
-    /// What is sent with each request. The escapes of C can be used: `'zPING\0'`. Nothing only where the server speaks
-    /// first on each connection and a connection carries one request.
+    /// Bytes of each request. The escapes of C can be used: `'zPING\0'`. Empty only if the server speaks first on each
+    /// connection and a connection carries one request.
     pub send: Escaped,
     /// Where each reply ends: `{ until = '\n' }`, `{ bytes = 7 }`, `{ length-prefix = "4@0" }` or `"close"`.
     pub end: End,
-    /// What a correct reply is: `"any"` (whatever ends so), `{ reply = 'PONG\0' }`, `{ length = 7 }` or `{ exact = "…"
-    /// }` (without escapes, as lasthop writes a reply that it has learned).
+    /// The correct reply: `"any"` (any that ends as given), `{ reply = 'PONG\0' }`, `{ length = 7 }` or
+    /// `{ exact = "…" }` (without escapes, as lasthop writes a learned reply).
     #[serde(default)]
     pub expect: RawExpect,
 }
 
-/// A step of a greeting: bytes are sent, or none, and a reply is read to its end. It is not compared with anything.
+/// A step of a greeting: bytes are sent, or none, and a reply is read to its end but not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What is sent; nothing where the server speaks first. The escapes of C can be used.
+    /// Bytes to send; empty if the server speaks first. The escapes of C can be used.
     #[serde(default)]
     pub send: Escaped,
-    /// Where the reply ends, if not as those to requests do; `{ bytes = 0 }` where none comes.
+    /// Where the reply ends, if not as replies to requests do; `{ bytes = 0 }` if none comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
 }
 
-/// What a correct reply looks like.
+/// The correct reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RawExpect {
-    /// Any that ends as it should.
+    /// Any reply with the given end.
     #[default]
     Any,
     /// These bytes; the escapes of C can be used.
     Reply(Escaped),
-    /// So many bytes.
+    /// A reply of this many bytes.
     Length(u64),
     /// These bytes, without escapes.
     Exact(Exact),

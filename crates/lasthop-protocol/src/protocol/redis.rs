@@ -96,21 +96,21 @@ fn resp(version: &str) -> Result<Resp, String> {
     }
 }
 
-/// Redis: one command over and over.
+/// Redis: one command, repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redis {
     /// Words of the command, such as `["GET", "key"]`.
     pub command: Vec<String>,
-    /// What a correct reply is: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
-    /// `{ integer = 1 }`, `{ length = 64 }` (a text of so many bytes), `{ elements = 3 }` (an array, a set or a map of so many) or
-    /// `{ reply = "*1\r\n:1\r\n" }` (all bytes of the reply).
+    /// The correct reply: `"success"` (anything but an error), `"nil"`, `{ simple = "OK" }`, `{ bulk = "text" }`,
+    /// `{ integer = 1 }`, `{ length = 64 }` (a text of this many bytes), `{ elements = 3 }` (an array, a set or a map
+    /// with this many) or `{ reply = "*1\r\n:1\r\n" }` (all bytes of the reply).
     #[serde(default)]
     pub expect: RedisExpect,
-    /// With a password: the user; the default user where it is missing.
+    /// User to log in as with the password; the default user if missing.
     #[serde(default)]
     pub username: Option<String>,
-    /// Said with `AUTH` on every connection.
+    /// Password, sent with `AUTH` on every connection.
     #[serde(default)]
     pub password: Option<String>,
     /// Number of the database.
@@ -138,7 +138,7 @@ impl Resp {
     }
 }
 
-/// What a correct reply looks like. An error reply never is one.
+/// The correct reply. An error reply is never correct.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisExpect {
@@ -153,9 +153,9 @@ pub enum RedisExpect {
     Integer(i64),
     /// No value.
     Nil,
-    /// A bulk text of so many bytes.
+    /// A bulk text of this many bytes.
     Length(u64),
-    /// An array, a set or a map of so many elements.
+    /// An array, a set or a map with this many elements.
     Elements(u64),
     /// This reply, byte for byte.
     Reply(Exact),

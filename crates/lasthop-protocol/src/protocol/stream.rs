@@ -30,13 +30,13 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(None)?, Stream { size, chunk }.into()))
 }
 
-/// One way: the time stops when the last byte was received.
+/// One way: the time ends with the last byte received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Bytes of one transfer, 1 to 1 GiB. Many times the socket buffers, or they are what is measured.
+    /// Bytes of one transfer, 1 to 1 GiB. Must be many times the socket buffers, or these are what is measured.
     pub size: u64,
-    /// Bytes that the server hands to each `send`, 1 to 16 MiB.
+    /// Bytes that the server passes to each `send`, 1 to 16 MiB.
     pub chunk: u32,
 }
 

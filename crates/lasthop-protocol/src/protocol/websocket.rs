@@ -77,41 +77,39 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 pub struct Websocket {
     /// Request target of the upgrade, begins with `/`.
     pub path: String,
-    /// Value of the `Host` header; `localhost` where it is missing, whatever the transport.
+    /// Value of the `Host` header; `localhost` if missing, whatever the transport.
     #[serde(default = "http::localhost")]
     pub host: String,
     /// Further headers of the upgrade, in order. `Sec-WebSocket-Protocol` offers subprotocols.
     #[serde(default, deserialize_with = "http::headers")]
     #[schemars(with = "std::collections::BTreeMap<String, String>")]
     pub headers: Vec<(String, String)>,
-    /// Names of those headers that no record keeps, besides those that sound like secrets.
+    /// Names of headers that no record keeps, besides those that look secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// `Sec-WebSocket-Key`, 16 bytes in base64. A random one for each connection where it is missing, as the standard
-    /// asks.
+    /// `Sec-WebSocket-Key`, 16 bytes in base64. If missing, a random one for each connection, as the standard requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Messages to send once on each connection, before its first request, and the server answers each with one; an empty
-    /// one is not sent, where the server speaks first. The escapes of C can be used.
+    /// Messages to send once on each connection, before its first request; the server answers each with one message. An
+    /// empty message is not sent: the server speaks first. The escapes of C can be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub greeting: Vec<Escaped>,
     /// The message. The escapes of C can be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<Escaped>,
-    /// In place of `send`: the bytes of a message of letters, 0 to 16 MiB; 64 where both are missing.
+    /// Instead of `send`: the bytes of a message of letters, 0 to 16 MiB; 64 if both are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 16_777_216))]
     pub size: Option<u32>,
-    /// Whether the message is a binary one. A message that is not UTF-8 always is.
+    /// Whether the message is binary. A message that is not UTF-8 always is.
     #[serde(default)]
     pub binary: bool,
-    /// What a correct reply is: `"echo"` (the same message), `{ text = "…" }`, `{ binary = … }`, `{ length = 7 }` or
-    /// `"any"`.
+    /// The correct reply: `"echo"` (the same message), `{ text = "…" }`, `{ binary = … }`, `{ length = 7 }` or `"any"`.
     #[serde(default)]
     pub expect: WebsocketExpect,
 }
 
-/// What a correct reply looks like.
+/// The correct reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebsocketExpect {
@@ -120,7 +118,7 @@ pub enum WebsocketExpect {
     Echo,
     /// Any message.
     Any,
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Length(u64),
     /// This text message.
     Text(Exact),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{super::escaped::Escaped, Exact, KEPT_MAX};
 
-/// Texts and parts by turns, as they follow each other in a reply.
+/// Texts and parts, in the order of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Alike(Vec<Piece>);
@@ -19,7 +19,7 @@ pub struct Alike(Vec<Piece>);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Piece {
-    /// Bytes that stay, with the escapes of C.
+    /// Fixed bytes, with the escapes of C.
     Text(Escaped),
     Part(Part),
 }
@@ -28,33 +28,33 @@ enum Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Part {
-    /// What they always are.
+    /// The kind of all values seen.
     is: Kind,
-    /// Fewest bytes.
+    /// Minimum bytes.
     least: u64,
-    /// Most bytes.
+    /// Maximum bytes.
     most: u64,
 }
 
-/// What a part is, whatever it says. It ends where that ends.
+/// Kind of a part, whatever its value. A part ends where its kind ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
-    /// A word of digits and what stands between them in numbers, dates and times.
+    /// A word of digits and of the characters between them in numbers, dates and times.
     Figures,
     /// A word.
     Word,
-    /// What is between two line ends, tags or quotation marks.
+    /// The text between two line ends, tags or quotation marks.
     Cell,
-    /// What is within the quotation marks of a string of JSON.
+    /// The text within the quotation marks of a JSON string.
     String,
-    /// A number of JSON.
+    /// A JSON number.
     Number,
-    /// A list of JSON.
+    /// A JSON list.
     List,
-    /// An object of JSON.
+    /// A JSON object.
     Object,
-    /// Any value of JSON.
+    /// Any JSON value.
     Value,
     /// Any bytes; only texts may follow.
     Bytes,

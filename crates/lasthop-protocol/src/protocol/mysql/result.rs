@@ -16,11 +16,11 @@ use crate::{
     },
 };
 
-/// What a right result looks like. Every given field must hold. An error never is right.
+/// The correct result. Every given field must hold. An error is never correct.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MysqlExpect {
-    /// Number of columns of the first result set; 0 where there is none.
+    /// Number of columns of the first result set; 0 without one.
     pub columns: Option<u64>,
     /// Number of rows in all result sets.
     pub rows: Option<u64>,

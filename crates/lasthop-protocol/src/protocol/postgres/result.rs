@@ -10,7 +10,7 @@ use crate::protocol::{
     statement::{self, FIRST_MAX},
 };
 
-/// What a right result looks like. Every given field must hold. An error never is right.
+/// The correct result. Every given field must hold. An error is never correct.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PostgresExpect {
@@ -21,9 +21,9 @@ pub struct PostgresExpect {
     /// Whether the first column of the first row is NULL. `first` is then missing.
     #[serde(skip_serializing_if = "kind::is_false")]
     pub null: bool,
-    /// The command tag, for example `SELECT 1`; those of several statements in order: `BEGIN; SELECT 1; COMMIT`.
+    /// The command tag, for example `SELECT 1`; tags of several statements in order: `BEGIN; SELECT 1; COMMIT`.
     pub tag: Option<String>,
-    /// All messages of the reply but notices, parameters and notifications, byte for byte.
+    /// All messages of the reply except notices, parameters and notifications, byte for byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Exact>,
 }

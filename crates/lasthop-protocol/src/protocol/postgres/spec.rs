@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::result::PostgresExpect;
 
-/// PostgreSQL: one query over and over. With `reuse = "per-request"` each query has a connection of its own, and a request
-/// is all of it: connect, TLS, authentication, query.
+/// PostgreSQL: one query, repeated. With `reuse = "per-request"` each query has its own connection, and a request
+/// includes all of it: connect, TLS, authentication, query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Postgres {
@@ -16,24 +16,25 @@ pub struct Postgres {
     pub user: String,
     /// Database to connect to.
     pub database: String,
-    /// Used if the server asks for one. Trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS are understood, as the server asks for them.
+    /// Password, if the server asks for one. The server chooses the method: trust, cleartext, MD5, SCRAM-SHA-256 and
+    /// SCRAM-SHA-256-PLUS are supported.
     #[serde(default)]
     pub password: Option<String>,
     /// One statement.
     pub query: String,
-    /// How it is sent; `simple` where it is missing.
+    /// How the query is sent; `simple` if missing.
     #[serde(default)]
     pub mode: QueryMode,
     /// Values of `$1`, `$2`, … as text; not with simple queries.
     #[serde(default)]
     pub parameters: Vec<String>,
-    /// What a right result is.
+    /// The expected result.
     #[serde(default)]
     pub expect: PostgresExpect,
     /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
     #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
     pub channel_binding: ChannelBinding,
-    /// What else is said at login, such as `application_name` and `options`.
+    /// Further settings sent at login, such as `application_name` and `options`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
@@ -43,10 +44,10 @@ pub struct Postgres {
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelBinding {
     Disable,
-    /// Where there is TLS and the server offers it.
+    /// Bound if TLS is used and the server offers it.
     #[default]
     Prefer,
-    /// A server that lets us in without it is refused.
+    /// A server that accepts the client without it is refused.
     Require,
 }
 
