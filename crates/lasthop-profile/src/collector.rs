@@ -1,4 +1,4 @@
-//! One thread that empties the rings of all CPUs while a trial runs, and only counts: names come later.
+//! A thread that empties the rings of all CPUs during a trial. It only counts; names come later.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,34 +19,34 @@ use crate::{
     tracepoints::Counter,
 };
 
-/// How often the rings are emptied.
+/// Interval between two rounds of emptying the rings.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the kernel handed over.
+/// Data collected from the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub samples: Samples,
-    /// Threads that were met by a sample: process and thread.
+    /// Threads seen in samples: process and thread.
     pub threads: HashSet<(i32, i32)>,
-    /// By process, counter and what it counts by.
+    /// Counts by process, counter and key.
     pub counts: HashMap<(i32, usize, u32), u64>,
     pub forks: Vec<Fork>,
     pub lost: u64,
 }
 
-/// What the events of all CPUs mean, by their numbers.
+/// The meaning of each event of all CPUs, by its number.
 pub(crate) type Meanings = HashMap<u64, Meaning>;
 
-/// What an event's samples mean.
+/// Meaning of an event's samples.
 #[derive(Clone, Debug)]
 pub(crate) enum Meaning {
-    /// Where the CPU was.
+    /// The stack that a CPU was running.
     Clock,
-    /// That something happened, by the number of its counter.
+    /// An occurrence, by the number of its counter.
     Count(usize, Arc<Counter>),
 }
 
-/// The thread, which ends with this value.
+/// The thread, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Collector {
     stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Collector {
             let mut collected = Collected::default();
             let mut bytes = Vec::new();
             loop {
-                // Asked before the last look, so that nothing stays in the rings.
+                // Read before the last round, so that nothing stays in the rings.
                 let last = stopped.load(Ordering::Acquire);
                 for ring in &mut rings {
                     bytes.clear();
@@ -81,7 +81,7 @@ impl Collector {
         })
     }
 
-    /// What was collected. The events are disabled by now.
+    /// Returns the collected data. The events must already be disabled.
     pub(crate) fn end(mut self) -> Collected {
         self.join().unwrap_or_default()
     }

@@ -1,5 +1,6 @@
-//! Who opens connections over TCP, however short they are: the kernel tells of each change of state of a socket (the
-//! tracepoint `sock:inet_sock_set_state`), and the first happens in the process that connects. Nothing attaches to it.
+//! Processes that open TCP connections, however short. The kernel reports each change of a socket's state (the
+//! tracepoint `sock:inet_sock_set_state`), and the first change happens in the process that connects. Nothing attaches
+//! to it.
 
 use std::{
     collections::HashMap,
@@ -19,31 +20,31 @@ use crate::{
 };
 
 const TRACEPOINT: &str = "sock/inet_sock_set_state";
-/// A connect begins, and has come to an end. The states are those of include/net/tcp_states.h.
+/// Selects the start and the end of a connect. The states are those of include/net/tcp_states.h.
 const ONLY: &CStr = c"newstate == 2 || oldstate == 2";
 const SYN_SENT: u32 = 2;
 const ESTABLISHED: u32 = 1;
 /// Bytes of a CPU's ring: a tenth of a second of 20,000 connections, with two records of some 110 bytes each.
 const RING: usize = 1 << 19;
 
-/// A connection that a process has opened.
+/// A connection opened by a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connect {
     pub pid: i32,
-    /// When it began to, in monotonic nanoseconds.
+    /// Start of the connect, in monotonic nanoseconds.
     pub at_ns: u64,
     pub local: SocketAddr,
     pub remote: SocketAddr,
 }
 
-/// Tells who connects, in all network namespaces.
+/// Reports connects in all network namespaces.
 #[derive(Debug)]
 pub struct Connects {
     fields: Fields,
     rings: Vec<Ring>,
-    /// They go on as long as they are open.
+    /// Active as long as they are open.
     events: Vec<Event>,
-    /// Who has begun to connect a socket, and when, by its place in the kernel's memory.
+    /// Pending connects: process and start, by the socket's address in kernel memory.
     begun: HashMap<u64, (i32, u64)>,
 }
 
@@ -52,7 +53,7 @@ struct Fields {
     socket: Field,
     new: Field,
     ports: [Field; 2],
-    /// Those of IPv4 are mapped.
+    /// IPv4 addresses are mapped to IPv6.
     ips: [Field; 2],
 }
 
@@ -94,7 +95,7 @@ impl Connects {
         Ok(())
     }
 
-    /// Those that were opened since it was asked last. If they were too many, some are missing.
+    /// Connections opened since the last call. If there were too many, some are missing.
     pub fn take(&mut self, mut each: impl FnMut(Connect)) {
         let mut bytes = Vec::new();
         self.rings.iter_mut().for_each(|ring| ring.drain(&mut bytes));
@@ -104,7 +105,7 @@ impl Connects {
                 _ => None,
             })
             .collect();
-        // Those of one socket may be in the rings of two CPUs.
+        // Changes of one socket may be in the rings of two CPUs.
         changes.sort_by_key(|(time, _)| *time);
         for (time, sample) in changes {
             let found = self
@@ -115,7 +116,8 @@ impl Connects {
         }
     }
 
-    /// Only the first change happens in the process itself, but before it has a port.
+    /// Remembers the first change, which alone happens in the process itself but before the socket has a port. The next
+    /// change completes the connect.
     fn follow(&mut self, now: (i32, u64), change: Change) -> Option<Connect> {
         if change.new == SYN_SENT {
             self.begun.insert(change.socket, now);
@@ -179,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// As Linux 6.18 has it.
+    /// The format of Linux 6.18.
     const FORMAT: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
         \tfield:const void * skaddr;\toffset:8;\tsize:8;\tsigned:0;\n\
         \tfield:int oldstate;\toffset:16;\tsize:4;\tsigned:1;\n\
@@ -219,7 +221,7 @@ mod tests {
         assert!(Fields::parse(&FORMAT.replace("skaddr", "other")).is_none());
     }
 
-    /// As root; others are refused.
+    /// As root; other users are refused.
     #[test]
     fn whoever_connects_is_told() {
         let Ok(mut connects) = Connects::open() else {

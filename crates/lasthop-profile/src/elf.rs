@@ -1,15 +1,15 @@
 //! The names of functions in an executable or library, from its symbol tables.
 //! <https://gabi.xinuos.com/elf/05-symtab.html>
 //!
-//! The file may be a server's own, which writes it meanwhile and claims what it likes. So it is never mapped, whose pages
-//! end the process when they are gone, but read; what is kept has the size of the question, not of the claims; and no
-//! table is read beyond a limit.
+//! The file may belong to a server, which may change it meanwhile and claim any size. So the file is read, never
+//! mapped: pages that disappear from a mapping would end this process. Memory grows with the number of addresses asked
+//! for, not with claimed sizes, and no table is read beyond a limit.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-/// Most bytes of a symbol table that is read: more than five million symbols.
+/// Maximum bytes of a symbol table: more than five million symbols.
 const TABLE_MAX: u64 = 128 << 20;
-/// Most bytes of a name that are read.
+/// Maximum bytes read of a name.
 const NAME_MAX: u64 = 1024;
 
 /// Bytes of a header and of the entries of its tables, in a file of 64 bits.
@@ -17,31 +17,31 @@ const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 const SECTION: usize = 64;
 const SYMBOL: usize = 24;
-/// Symbols that are read at a time.
+/// Symbols read at a time.
 const AT_ONCE: usize = 4096;
 
 const LOADED: u32 = 1;
-/// The table of all symbols, and the one for dynamic linking, which a stripped file still has.
+/// Section types: the table of all symbols, and the one for dynamic linking, which a stripped file still has.
 const ALL: u32 = 2;
 const DYNAMIC: u32 = 11;
-/// Types of symbols: none said, a function, one that is chosen when the program starts.
+/// Symbol types: unspecified, a function, a function chosen when the program starts.
 const CODE: [u8; 3] = [0, 2, 10];
 
-/// An address in memory, and the offset in the file that was asked for.
+/// An address in memory, and the requested offset in the file.
 type Wanted = (u64, u64);
 
-/// The names of the functions at these offsets of a file, as far as it has them: pairs of offset and name, as it is in
-/// the file. `goes_on` is asked again and again: if it says no, the rest stays without a name.
+/// The names of the functions at these offsets of a file, as far as the file has them: pairs of offset and unchanged
+/// name. If `goes_on` returns false, the remaining offsets stay unnamed.
 pub(crate) fn functions(file: &File, offsets: &[u64], goes_on: impl Fn() -> bool) -> Vec<(u64, String)> {
     let mut found = Vec::new();
-    // A file that is none, or is cut off, has no names.
+    // A file that is not ELF, or is truncated, has no names.
     let _ = find(file, offsets, &goes_on, &mut found);
     found
 }
 
 fn find(file: &File, offsets: &[u64], goes_on: &dyn Fn() -> bool, found: &mut Vec<(u64, String)>) -> Option<()> {
     let header = read(file, 0, HEADER)?;
-    // 64 bits, the least significant byte first.
+    // 64 bits, least significant byte first.
     if !header.starts_with(b"\x7fELF\x02\x01") || u16_at(&header, 54) != SEGMENT || u16_at(&header, 58) != SECTION {
         return None;
     }
@@ -75,7 +75,7 @@ fn find(file: &File, offsets: &[u64], goes_on: &dyn Fn() -> bool, found: &mut Ve
     Some(())
 }
 
-/// Where an offset of the file is in memory.
+/// The memory address of an offset in the file.
 fn address(segments: &[u8], offset: u64) -> Option<u64> {
     segments.chunks_exact(SEGMENT).find_map(|segment| {
         let ahead = offset.checked_sub(u64_at(segment, 8))?;
@@ -84,7 +84,7 @@ fn address(segments: &[u8], offset: u64) -> Option<u64> {
     })
 }
 
-/// The content of a section.
+/// Range of a section in the file.
 #[derive(Clone, Copy)]
 struct Range {
     offset: u64,
@@ -103,13 +103,13 @@ impl Range {
 #[derive(Clone, Copy)]
 struct Symbol {
     value: u64,
-    /// 0 if it is not known.
+    /// 0 if unknown.
     size: u64,
     name: u32,
 }
 
 impl Symbol {
-    /// `None` if no code of this file has it.
+    /// `None` if the symbol is not code of this file.
     fn read(entry: &[u8]) -> Option<Self> {
         let is_defined = u16_at(entry, 6) != 0;
         (is_defined && CODE.contains(&(entry[4] & 0xf))).then(|| Self {
@@ -119,17 +119,17 @@ impl Symbol {
         })
     }
 
-    /// Whether an address, at or after it and before the next one, is in it.
+    /// Whether the symbol contains an address at or after its own and before the next symbol's.
     fn has(&self, address: u64, kind: u32) -> bool {
         match self.size {
-            // The table for dynamic linking has so few that the next one may be far away.
+            // The table for dynamic linking has so few symbols that the next one may be far away.
             0 => kind == ALL || address == self.value,
             size => address - self.value < size,
         }
     }
 }
 
-/// The last symbol at or before each address, the largest of several. The addresses are in ascending order.
+/// The last symbol at or before each address; of several, the largest. `wanted` must be ascending.
 fn nearest(file: &File, table: Range, wanted: &[Wanted], goes_on: &dyn Fn() -> bool) -> Option<Vec<Option<Symbol>>> {
     if table.length > TABLE_MAX {
         return None;
@@ -170,7 +170,7 @@ fn name(file: &File, names: Range, at: u32) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned()).filter(|name| !name.is_empty())
 }
 
-/// A part of the file, of 4 MiB at the most.
+/// A part of the file, at most 4 MiB.
 fn read(file: &File, at: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, at).ok()?;
@@ -222,8 +222,8 @@ pub(crate) mod tests {
         )
     }
 
-    /// A program whose code, of 4 KiB at the offset 0, is at 0x10000; its names are at 0x1000, its symbols at 0x2000,
-    /// `claimed` bytes of them.
+    /// A program whose code, 4 KiB at the offset 0, is at 0x10000. Its names are at 0x1000, its symbols at 0x2000; it
+    /// claims `claimed` bytes of them.
     pub(crate) fn program(kind: u32, names: &[u8], symbols: &[Vec<u8>], claimed: u64) -> File {
         let mut bytes = entry(
             HEADER,
@@ -287,7 +287,7 @@ pub(crate) mod tests {
             named(&program(ALL, names, &symbols, claimed), &offsets),
             pairs(&[&outer[..], &open].concat())
         );
-        // The table for dynamic linking says nothing of what is behind a symbol without a size.
+        // The table for dynamic linking tells nothing about addresses after a symbol without a size.
         assert_eq!(
             named(&program(DYNAMIC, names, &symbols, claimed), &offsets),
             pairs(&outer)
@@ -299,7 +299,7 @@ pub(crate) mod tests {
     fn what_a_file_claims_takes_no_memory_and_no_time_without_end() {
         let symbols = [symbol(1, 2, 1, 0x10100, 0x80)];
         let names = b"\0name\0";
-        // Symbols without end in a file that has room for them, and in one that ends before.
+        // Endless symbols, in a file with room for them and in one that ends before.
         for (claimed, length) in [
             (TABLE_MAX, TABLE_MAX),
             (TABLE_MAX + 24, 1 << 40),

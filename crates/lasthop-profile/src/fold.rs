@@ -1,4 +1,4 @@
-//! From samples to the layers and stacks of each role.
+//! Folds samples into layers and stacks by role.
 
 use std::{
     cmp::Reverse,
@@ -14,18 +14,18 @@ use crate::{
     symbols::{Function, Symbols},
 };
 
-/// Stacks that are kept of a role.
+/// Maximum stacks kept for a role.
 const MOST_STACKS: usize = 400;
-/// Functions without a layer that are named.
+/// Maximum functions without a layer that are named.
 const MOST_UNASSIGNED: usize = 20;
 
-/// How many samples of each process had which stack.
+/// Number of samples by process and stack.
 pub(crate) type Samples = HashMap<(i32, Stack), u64>;
 
-/// The samples of a role by their functions, the innermost first.
+/// Number of samples of a role by functions, innermost first.
 type Stacks = HashMap<Vec<Function>, u64>;
 
-/// What the samples say of each role, in the order of the family's names, and how many samples that were.
+/// The profile of each role, in the order of the family's names, and the number of samples.
 pub(crate) fn fold(samples: &Samples, family: &Family, layers: &Layers, period_ns: u64) -> (Vec<RoleProfile>, u64) {
     let mut symbols = Symbols::new();
     let of_roles = samples.keys().filter(|(pid, _)| family.role_of(*pid).is_some());
@@ -47,7 +47,7 @@ pub(crate) fn fold(samples: &Samples, family: &Family, layers: &Layers, period_n
     (roles, total)
 }
 
-/// Returns how many samples counted. A CPU is idle in nobody's context only.
+/// Adds stacks to a role's profile. Returns how many samples counted. A CPU is idle only outside of any process.
 fn add_stacks(profile: &mut RoleProfile, stacks: Stacks, layers: &Layers, period_ns: u64, may_idle: bool) -> u64 {
     let mut total = 0;
     let mut unassigned = BTreeMap::new();
@@ -82,7 +82,7 @@ fn add_stacks(profile: &mut RoleProfile, stacks: Stacks, layers: &Layers, period
     total
 }
 
-/// The largest functions, largest first; the others together are the last.
+/// The functions with the most time, in descending order; the sum of the others comes last.
 fn largest(functions: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(_, ns)| Reverse(*ns));

@@ -1,4 +1,4 @@
-//! Which layer a stack belongs to: the file `layers.toml`, and what users add to it.
+//! Layers of stacks: the file `layers.toml`, and additions by users.
 
 use std::{collections::HashMap, path::Path, sync::LazyLock};
 
@@ -6,9 +6,9 @@ use lasthop_system::files;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Bytes that a file of layers may have.
+/// Maximum bytes of a file of layers.
 const LONGEST: u64 = 1 << 20;
-/// The layer of what runs in user space and belongs to no other.
+/// The layer of user-space code without any other layer.
 const PROGRAM: &str = "program";
 /// The layer of a CPU without work.
 pub(crate) const IDLE: &str = "idle";
@@ -18,11 +18,11 @@ pub(crate) const IDLE: &str = "idle";
 pub struct Layer {
     pub id: String,
     pub title: String,
-    /// What it is, in a sentence.
+    /// A sentence about the layer.
     pub about: String,
 }
 
-/// All layers, and which function belongs to which.
+/// All layers, and the functions of each.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     all: Vec<Layer>,
@@ -31,14 +31,14 @@ pub struct Layers {
     objects: Patterns<usize>,
 }
 
-/// What a function of the kernel says of a stack.
+/// What a function of the kernel tells about the layer of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
     /// Nothing: its caller decides.
     Neutral,
-    /// It belongs to this layer, by number.
+    /// The stack belongs to this layer, by number.
     Layer(usize),
-    /// It belongs to this layer unless something unknown is within it.
+    /// The stack belongs to this layer unless it called something unknown.
     Outer(usize),
 }
 
@@ -46,16 +46,16 @@ enum Kernel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub name: &'a str,
-    /// Name of its file in user space.
+    /// Name of the function's file in user space.
     pub object: Option<&'a str>,
     pub is_kernel: bool,
 }
 
-/// A file of layers that cannot be used.
+/// The error of an unusable file of layers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {cause}")]
 pub struct LayersError {
-    /// The file, and the line in it.
+    /// The file, and the line in the file.
     place: String,
     cause: String,
 }
@@ -85,7 +85,7 @@ struct Entry {
     objects: Vec<Spanned<String>>,
 }
 
-/// The layers that lasthop knows by itself, in the order of reports.
+/// The built-in layers, in the order of reports.
 pub fn layers() -> &'static Layers {
     static BUILT_IN: LazyLock<Layers> = LazyLock::new(|| {
         let mut layers = Layers::default();
@@ -98,7 +98,7 @@ pub fn layers() -> &'static Layers {
 }
 
 impl Layers {
-    /// The text of a file of layers, unread.
+    /// The text of a file of layers, unparsed.
     pub fn text_of(path: &Path) -> Result<String, LayersError> {
         let unreadable = |cause: String| LayersError {
             place: path.display().to_string(),
@@ -108,14 +108,14 @@ impl Layers {
         String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
     }
 
-    /// The built-in layers with the lines of a file, which go before them. `file` names it in errors.
+    /// The built-in layers with a file's lines, which take precedence. Errors name `file`.
     pub fn with(file: &str, text: &str) -> Result<Self, LayersError> {
         let mut layers = layers().clone();
         layers.add(file, text)?;
         Ok(layers)
     }
 
-    /// In the order of reports.
+    /// All layers, in the order of reports.
     pub fn all(&self) -> &[Layer] {
         &self.all
     }
@@ -165,7 +165,8 @@ impl Layers {
         Ok(())
     }
 
-    /// The layer of a stack, the innermost function first. If none has it: the function that a line is missing for.
+    /// The layer of a stack whose innermost function is first. Without a layer, the function that needs a line in the
+    /// file.
     pub(crate) fn decide<'a>(&self, frames: &[Frame<'a>]) -> Result<&str, &'a str> {
         let in_kernel = frames.iter().take_while(|frame| frame.is_kernel).count();
         let (kernel, user) = frames.split_at(in_kernel);
@@ -176,7 +177,7 @@ impl Layers {
                 Some(Kernel::Layer(number)) => return Ok(&self.all[number].id),
                 Some(Kernel::Outer(number)) if unknown.is_none() => return Ok(&self.all[number].id),
                 Some(Kernel::Outer(_)) => break,
-                // The outermost one covers most.
+                // Keep the outermost, which covers most.
                 None => unknown = Some(frame.name),
             }
         }
@@ -197,13 +198,13 @@ impl Layers {
     }
 }
 
-/// Names and patterns with what they mean.
+/// Names and patterns with their meanings.
 #[derive(Clone, Debug)]
 struct Patterns<T> {
     exact: HashMap<String, T>,
-    /// `tcp_*`, without the star.
+    /// Patterns such as `tcp_*`, without the star.
     prefixes: HashMap<String, T>,
-    /// With a star elsewhere.
+    /// Patterns with a star elsewhere.
     others: Vec<(String, T)>,
 }
 
@@ -218,7 +219,7 @@ impl<T> Default for Patterns<T> {
 }
 
 impl<T: Copy> Patterns<T> {
-    /// A pattern that is there gets another meaning.
+    /// Adds patterns; an existing pattern gets the new meaning.
     fn add(&mut self, patterns: Vec<String>, meaning: T) {
         for pattern in patterns {
             match pattern.strip_suffix('*') {
@@ -232,7 +233,7 @@ impl<T: Copy> Patterns<T> {
         }
     }
 
-    /// The most specific one that fits.
+    /// The meaning of the most specific pattern that fits.
     fn of(&self, name: &str) -> Option<T> {
         let exact = self.exact.get(name);
         let longest = || {
@@ -249,7 +250,7 @@ impl<T: Copy> Patterns<T> {
     }
 }
 
-/// Whether a name has the parts of a pattern between its stars, in their order.
+/// Whether a name contains the parts of a pattern between its stars, in order.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -304,7 +305,7 @@ mod tests {
             )),
             Ok("memory")
         );
-        // Where interrupts are switched on again the caller decides.
+        // At the function that re-enables interrupts, the caller decides.
         let waking =
             "_raw_spin_unlock_irqrestore try_to_wake_up default_wake_function ep_poll_callback __wake_up_common";
         assert_eq!(layers.decide(&stack(waking)), Ok("scheduling"));

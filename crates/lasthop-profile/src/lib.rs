@@ -1,5 +1,5 @@
-//! Where CPU time goes: samples of all CPUs, and counts of what the kernel did, by role and by layer. Nothing here knows
-//! of a run or a report.
+//! Where CPU time goes: samples of all CPUs, and counts of kernel events, by role and by layer. Nothing here knows a
+//! run or a report.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | [`mod@layers`] | which function belongs to which layer (`layers.toml`) |
 //! | [`missing`] | what is missing before a machine can be observed |
 //! | `ring`, `record`, `collector` | the kernel's rings, their records, the thread that empties them |
-//! | `tracepoints`, `system_calls` | what is counted |
+//! | `tracepoints`, `system_calls` | counted events |
 //! | `roles` | which process belongs to which role |
-//! | [`connects`] | who opens connections, for whoever only wants that |
+//! | [`connects`] | which processes open connections, also without a profile |
 //! | `symbols`, `elf`, `fold` | names of functions, also in files of servers; the layers and stacks of a role |
 
 mod collector;

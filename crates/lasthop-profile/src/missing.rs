@@ -2,7 +2,7 @@
 
 use lasthop_system::facts::Facts;
 
-/// A right or a part of the kernel that profiling needs. Its text says how to get it.
+/// A right or a part of the kernel that profiling lacks. Its text tells how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     #[error(

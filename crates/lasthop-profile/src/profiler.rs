@@ -24,21 +24,21 @@ use crate::{
     tracepoints::Counter,
 };
 
-/// Nanoseconds between two samples of a CPU: 997 a second, so that they do not keep step with what happens every
-/// millisecond.
+/// Interval between samples of a CPU in nanoseconds: 997 samples a second, so that they do not keep step with events
+/// every millisecond.
 const PERIOD_NS: u64 = 1_003_009;
 /// Bytes of a CPU's ring. A second of samples takes some 300 kB.
 const SAMPLES_RING: usize = 1 << 20;
-/// The same with counts, of which there may be a million a second.
+/// Bytes of a CPU's ring with counts, of which there may be a million a second.
 const COUNTS_RING: usize = 8 << 20;
 
-/// What is observed.
+/// What to observe.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether samples are taken. They cost a few µs each, a thousand times a second and CPU.
+    /// Whether to take samples. Each costs a few µs, a thousand times a second on each CPU.
     pub samples: bool,
-    /// Whether system calls, wake-ups and the like are counted. That costs a part of a µs for each: a trial of its own is
-    /// best, because samples would show it.
+    /// Whether to count system calls, wake-ups and similar events. Each costs a fraction of a µs, which samples would
+    /// show, so counts are best taken in a trial of their own.
     pub counts: bool,
     pub layers: Layers,
 }
@@ -54,13 +54,13 @@ impl Default for Settings {
     }
 }
 
-/// Observes all CPUs, and tells apart what belongs to which role.
+/// Observes all CPUs, and assigns what it sees to roles.
 pub struct Profiler {
     first: Vec<(String, Vec<i32>)>,
     settings: Settings,
     counters: Vec<Arc<Counter>>,
     observer: Observer,
-    /// All events, each CPU's ring first.
+    /// All events of all CPUs.
     events: Vec<Event>,
     rings: Vec<Ring>,
     meanings: Meanings,
@@ -77,7 +77,7 @@ struct Running {
 impl Profiler {
     /// Whether this process may observe this machine, counts included.
     pub fn available() -> Result<(), Missing> {
-        // Rights first: who lacks them lacks tracefs, too.
+        // Rights first: without them tracefs is also out of reach.
         let open = |counts| {
             let settings = Settings {
                 counts,
@@ -88,8 +88,8 @@ impl Profiler {
         open(false).and_then(|()| open(true))
     }
 
-    /// Prepares to observe these roles, by their first processes: whatever descends from those belongs to them. The
-    /// processes are alive.
+    /// Prepares to observe these roles by their first processes, which must be alive; their descendants belong to the
+    /// same role.
     pub fn open(roles: &[(String, Vec<i32>)], settings: Settings) -> Result<Self, Missing> {
         let mut profiler = Self {
             first: roles.to_vec(),
@@ -102,7 +102,7 @@ impl Profiler {
             settings,
         };
         let cpus = online().map_err(|error| Missing::failed("the CPUs", &error))?;
-        // Asked first: whoever lacks this right lacks the others, and hears of the one that matters.
+        // Checked first: who lacks this right also lacks the others, and should learn of the one that matters.
         Event::open(clock(), cpus[0]).map_err(|error| Missing::of_event("a CPU", &error))?;
         if profiler.settings.counts {
             profiler.counters = Counter::all()?.into_iter().map(Arc::new).collect();
@@ -160,13 +160,14 @@ impl Profiler {
             collector,
             before: self.observer.snapshot(0),
             begun: Instant::now(),
-            // Last: of what begins meanwhile, the rings tell.
+            // Last: processes that start meanwhile are in the rings.
             family: Family::of(&self.first),
         });
         Ok(())
     }
 
-    /// Ends observing, and says what was seen. The processes of the roles are alive, so that their functions can be named.
+    /// Ends observing, and returns the profile. The processes of the roles must be alive, so that their functions can
+    /// be named.
     pub fn stop(mut self) -> Result<Profile, Missing> {
         let failed = |error: io::Error| Missing::failed("all CPUs", &error);
         let running = self
@@ -208,7 +209,7 @@ impl Profiler {
         })
     }
 
-    /// In the order of the family's names.
+    /// Counts by name for each role, in the order of the family's names.
     fn counts(&self, collected: &Collected, family: &Family) -> Vec<BTreeMap<String, u64>> {
         let mut counts = vec![BTreeMap::new(); family.names.len()];
         for ((pid, counter, key), count) in &collected.counts {
@@ -220,12 +221,12 @@ impl Profiler {
     }
 }
 
-/// A kernel that did nothing by itself is no role.
+/// Whether to report a role: a kernel that did nothing by itself is none.
 fn is_worth(name: &str, role: &RoleProfile) -> bool {
     name != KERNEL || *role != RoleProfile::default()
 }
 
-/// Each first process as a role of its own; those of one name are added up.
+/// Each first process as a role of its own; results for the same name are added up.
 fn observed(roles: &[(String, Vec<i32>)]) -> Vec<Role> {
     let of = |(name, pids): &(String, Vec<i32>)| {
         let role = |pid: &i32| Role {
@@ -238,13 +239,13 @@ fn observed(roles: &[(String, Vec<i32>)]) -> Vec<Role> {
     roles.iter().flat_map(of).collect()
 }
 
-/// Threads of a role that ran at all, as far as samples tell.
+/// Threads of a role that ran, as far as samples show.
 fn threads(collected: &Collected, family: &Family, role: usize) -> u64 {
     let of_role = |(pid, _): &&(i32, i32)| family.role_of(*pid) == Some(role);
     collected.threads.iter().filter(of_role).count() as u64
 }
 
-/// What is left of the time of its threads is sleep.
+/// Splits the wall time of a role's threads; the rest is sleep.
 fn waiting(usage: &RoleUsage, threads: u64, wall_ns: u64) -> Waiting {
     let runnable_ns = usage.run_delay_ns.unwrap_or(0);
     Waiting {
@@ -254,7 +255,7 @@ fn waiting(usage: &RoleUsage, threads: u64, wall_ns: u64) -> Waiting {
     }
 }
 
-/// The numbers of the CPUs that work: `0-3,6`.
+/// The numbers of the online CPUs, as in `0-3,6`.
 pub(crate) fn online() -> io::Result<Vec<u32>> {
     let text = files::text("/sys/devices/system/cpu/online")?;
     cpus::listed(&text).ok_or_else(|| io::Error::other(format!("cannot read `{}`", text.trim())))
@@ -271,14 +272,14 @@ fn software(config: u32, sample_type: u32) -> perf_event_attr {
     attr
 }
 
-/// Counts nothing: tells of the processes that begin.
+/// An event that counts nothing but reports new processes.
 fn forks() -> perf_event_attr {
     let mut attr = software(PERF_COUNT_SW_DUMMY, PLAIN);
     attr.set_task(1);
     attr
 }
 
-/// Where a CPU is, by a timer.
+/// An event that samples a CPU's stack by a timer.
 fn clock() -> perf_event_attr {
     let mut attr = software(PERF_COUNT_SW_CPU_CLOCK, WITH_STACK);
     attr.sample_period = PERIOD_NS;

@@ -1,4 +1,4 @@
-//! The records of a ring, as the kernel lays them out (`perf_event_open(2)`).
+//! Records in a ring, in the kernel's layout (`perf_event_open(2)`).
 
 use perf_event_open_sys::bindings::{
     PERF_CONTEXT_KERNEL, PERF_CONTEXT_MAX, PERF_CONTEXT_USER, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_SAMPLE,
@@ -6,49 +6,49 @@ use perf_event_open_sys::bindings::{
     perf_event_sample_format,
 };
 
-/// What every sample holds, in this order.
+/// Fields of every sample with a stack, in this order.
 pub(crate) const WITH_STACK: perf_event_sample_format =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN;
 pub(crate) const PLAIN: perf_event_sample_format = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID;
 pub(crate) const WITH_FIELDS: perf_event_sample_format = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_RAW;
 pub(crate) const WITH_TIME_AND_FIELDS: perf_event_sample_format = WITH_FIELDS | PERF_SAMPLE_TIME;
 
-/// A record that matters.
+/// A record that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Sample(Sample<'a>),
-    /// A process began; threads are left out.
+    /// A new process; threads are left out.
     Fork {
         time: u64,
         parent: i32,
         child: i32,
     },
-    /// So many records found the ring full.
+    /// Number of records that found the ring full.
     Lost(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample<'a> {
-    /// Number of its event.
+    /// Number of the sample's event.
     pub event: u64,
     pub pid: i32,
     pub tid: i32,
-    /// What follows by the event's kind.
+    /// Further fields, which depend on the event's kind.
     pub rest: &'a [u8],
 }
 
-/// The addresses of a stack, the innermost first.
+/// The addresses of a stack, innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Stack {
     pub kernel: Vec<u64>,
     pub user: Vec<u64>,
 }
 
-/// Reads the records of a stretch of a ring. One that is cut off or of another kind is left out.
+/// Reads the records in a part of a ring. Truncated and other records are skipped.
 pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         loop {
-            // Its kind in four bytes, two of flags, its length in two, header included.
+            // Four bytes of kind, two of flags, two of length, header included.
             let kind = u32::from_ne_bytes(*bytes.first_chunk()?);
             let length = usize::from(u16::from_ne_bytes(*bytes.get(6..)?.first_chunk()?));
             let body = bytes.get(8..length)?;
@@ -84,14 +84,14 @@ fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
 }
 
 impl Sample<'_> {
-    /// When a sample with a time was taken, and the sample without its time.
+    /// The time of a sample that has one, and the sample without its time.
     pub(crate) fn timed(self) -> Option<(u64, Self)> {
         let mut fields = Fields(self.rest);
         let time = fields.u64()?;
         Some((time, Self { rest: fields.0, ..self }))
     }
 
-    /// The stack of a sample that was taken with one.
+    /// The stack of a sample that has one.
     pub(crate) fn stack(&self) -> Stack {
         let mut fields = Fields(self.rest);
         let count = fields.u64().unwrap_or(0);
@@ -101,7 +101,7 @@ impl Sample<'_> {
             match address {
                 PERF_CONTEXT_KERNEL => in_kernel = true,
                 PERF_CONTEXT_USER => in_kernel = false,
-                // Marks of other contexts are the largest numbers.
+                // Markers of other contexts are the largest numbers.
                 PERF_CONTEXT_MAX.. => {}
                 address if in_kernel => stack.kernel.push(address),
                 address => stack.user.push(address),
@@ -148,7 +148,7 @@ mod tests {
             .fold(header, |all, word| [&all[..], &word.to_ne_bytes()].concat())
     }
 
-    /// Two numbers of four bytes.
+    /// A pair of four-byte numbers.
     fn pair(first: u32, second: u32) -> u64 {
         u64::from_ne_bytes([first.to_ne_bytes(), second.to_ne_bytes()].concat().try_into().unwrap())
     }

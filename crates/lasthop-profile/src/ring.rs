@@ -1,4 +1,4 @@
-//! Perf events, and the rings through which the kernel hands over what they saw.
+//! Perf events, and the rings through which the kernel delivers their records.
 
 use std::{
     ffi::{CStr, c_void},
@@ -19,7 +19,7 @@ use rustix::{
     param::page_size,
 };
 
-/// An event on one CPU, for all processes. It is disabled at first.
+/// An event on one CPU, for all processes; disabled at first.
 #[derive(Debug)]
 pub(crate) struct Event(OwnedFd);
 
@@ -36,7 +36,7 @@ impl Event {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The number by which its records name it.
+    /// The number of this event in its records.
     pub(crate) fn id(&self) -> io::Result<u64> {
         let mut id = 0;
         // SAFETY: the kernel writes one number.
@@ -44,13 +44,13 @@ impl Event {
         Ok(id)
     }
 
-    /// Writes what it sees into the ring of another event of the same CPU.
+    /// Redirects this event's records to the ring of another event on the same CPU.
     pub(crate) fn write_to(&self, other: &Self) -> io::Result<()> {
         // SAFETY: both descriptors are open, and no memory is involved.
         done(unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), other.0.as_raw_fd()) })
     }
 
-    /// Lets it see only what this condition on the fields of its tracepoint holds for.
+    /// Restricts the event to records whose tracepoint fields meet a condition.
     pub(crate) fn only(&self, condition: &CStr) -> io::Result<()> {
         // SAFETY: the kernel reads the text and does not write to it.
         done(unsafe { ioctls::SET_FILTER(self.0.as_raw_fd(), condition.as_ptr().cast_mut()) })
@@ -74,20 +74,20 @@ fn done(result: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The memory that an event shares with the kernel: a page of positions, then records one after the other, in a circle.
+/// Memory shared by an event and the kernel: a page of positions, then a circular buffer of records.
 #[derive(Debug)]
 pub(crate) struct Ring {
     base: *mut c_void,
-    /// Bytes of the circle, a power of two.
+    /// Bytes of the circular buffer, a power of two.
     size: usize,
     tail: u64,
 }
 
-// SAFETY: whoever owns the ring is its only reader, whichever thread it is in; the kernel writes from any CPU.
+// SAFETY: the ring's owner is its only reader, in whichever thread; the kernel writes from any CPU.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring of at most so many bytes, a power of two: fewer where the kernel does not let this user lock as many.
+    /// A ring of at most `most` bytes, a power of two; fewer if the kernel does not let this user lock as many.
     pub(crate) fn of(event: &Event, most: usize) -> io::Result<Self> {
         let mut size = most;
         loop {
@@ -100,7 +100,7 @@ impl Ring {
 
     fn map(event: &Event, size: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses where, so that nothing else is there.
+        // SAFETY: the kernel chooses a free address.
         let base = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -114,7 +114,7 @@ impl Ring {
         Ok(Self { base, size, tail: 0 })
     }
 
-    /// Appends all whole records that are there, and gives their room back to the kernel.
+    /// Appends all complete records, and gives their room back to the kernel.
     pub(crate) fn drain(&mut self, records: &mut Vec<u8>) {
         let head = self
             .position(offset_of!(perf_event_mmap_page, data_head))
@@ -123,7 +123,8 @@ impl Ring {
         let at = self.tail as usize & (self.size - 1);
         let before_end = length.min(self.size - at);
         for (at, length) in [(at, before_end), (0, length - before_end)] {
-            // SAFETY: below the head the kernel has written, and does not write again before the tail moves on.
+            // SAFETY: the kernel has written the bytes below the head, and does not write there again before the tail
+            // moves on.
             records.extend_from_slice(unsafe {
                 let data = self.base.cast::<u8>().add(page_size() + at);
                 std::slice::from_raw_parts(data, length)
@@ -135,15 +136,15 @@ impl Ring {
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the first page is mapped as long as the ring lives; its positions are aligned, and both sides read
-        // and write them as a whole.
+        // SAFETY: the first page is mapped as long as the ring lives; its positions are aligned, and both sides access
+        // each with a single read or write.
         unsafe { AtomicU64::from_ptr(self.base.byte_add(offset).cast()) }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and no reference into it is left.
+        // SAFETY: this is the mapping, and no reference into it is left.
         let _ = unsafe { munmap(self.base, page_size() + self.size) };
     }
 }

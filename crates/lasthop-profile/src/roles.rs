@@ -8,31 +8,32 @@ use lasthop_system::{
     process::{self, Stat},
 };
 
-/// Where kernel threads descend from.
+/// The ancestor of kernel threads.
 const KTHREADD: i32 = 2;
-/// Those that work for others: softirqs that were put off, packets, and jobs in queues.
+/// Kernel threads that work for others: deferred softirqs, packets, and queued work.
 const WORKERS: [&str; 3] = ["ksoftirqd/", "napi/", "kworker/"];
 
-/// Processes by role, and who began whom.
+/// Processes by role, and the parent of each.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// Names, without doubles. The last is [`KERNEL`].
+    /// Names of roles, each once. The last is [`KERNEL`].
     pub names: Vec<String>,
     role: HashMap<i32, usize>,
     parent: HashMap<i32, i32>,
 }
 
-/// A process that began while it was watched.
+/// A process started during observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fork {
-    /// Of the kernel's clock, only to order by.
+    /// The kernel's time, used only to sort.
     pub time: u64,
     pub parent: i32,
     pub child: i32,
 }
 
 impl Family {
-    /// All processes that descend from the first ones of a role; those of a role within another belong to the inner.
+    /// All descendants of each role's first processes. If a role lies within another, its processes belong to the inner
+    /// one.
     pub(crate) fn of(first: &[(String, Vec<i32>)]) -> Self {
         let mut family = Self {
             names: Vec::new(),
@@ -69,7 +70,7 @@ impl Family {
         })
     }
 
-    /// Adds the processes that began; a number that was given out again is the newest process.
+    /// Adds new processes. A reused process id means the newest process.
     pub(crate) fn grow(&mut self, mut forks: Vec<Fork>) {
         forks.sort_unstable();
         for fork in forks {
@@ -85,11 +86,11 @@ impl Family {
         self.role.get(&pid).copied()
     }
 
-    /// A process and whom it descends from, the nearest first.
+    /// A process and its ancestors, nearest first.
     pub(crate) fn ancestors(&self, pid: i32) -> impl Iterator<Item = i32> {
-        // Init is the parent of many, and of nobody's role.
+        // Init has many children but no role.
         let next = |pid: &i32| self.parent.get(pid).copied().filter(|parent| *parent > 1);
-        // Numbers that were given out again could lead round in a circle.
+        // Reused process ids could form a circle.
         std::iter::successors(Some(pid), next).take(64)
     }
 }
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn children_belong_to_their_parents_unless_they_have_a_role() {
         let spawn = || {
-            // Ends with its standard input.
+            // This process ends when its standard input does.
             let mut command = Command::new("sh");
             command.args(["-c", "cat & read -r _; wait"]);
             command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()

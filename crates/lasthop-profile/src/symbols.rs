@@ -1,10 +1,10 @@
 //! The names of functions at the addresses of a stack.
 //!
-//! They are looked up after the trial, while its processes live. A process that has ended had the address space of the
-//! one that forked it, unless it executed another program; then its functions stay unnamed.
+//! They are looked up after the trial, while its processes live. A process that has ended had the address space of its
+//! parent, unless it executed another program; then its functions stay unnamed.
 //!
-//! What names them is a server's own: its files and what it has mapped. So only the addresses of samples are looked for,
-//! and everything that is read has a limit, a deadline for all of it, and ends with an interrupt.
+//! Names come from a server's own files and mappings. So only the addresses in samples are looked up, all data read has
+//! a size limit, and the whole look-up has a deadline and can be interrupted.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,27 +25,27 @@ use lasthop_system::{files, interrupt};
 
 use crate::{elf, missing::Missing, record::Stack, roles::Family};
 
-/// Letters that are kept of a name.
+/// Maximum letters kept of a name.
 const LONGEST: usize = 160;
-/// Bytes that a list of generated functions may have.
+/// Maximum bytes of a list of generated functions.
 const MOST_GENERATED: u64 = 32 << 20;
-/// Bytes that a list of what a process has mapped may have: some 100,000 entries, more than the kernel allows by default.
+/// Maximum bytes of a list of a process's mappings: some 100,000 entries, more than the kernel allows by default.
 const MOST_MAPPED: u64 = 16 << 20;
-/// Files whose functions are named.
+/// Maximum files whose functions are named.
 const MOST_FILES: usize = 500;
-/// How long naming may take. It takes some milliseconds for a program, and 0.2 s for the largest.
+/// Maximum time to find all names. It takes some milliseconds for a program, and 0.2 s for the largest.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A function with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
     pub name: Rc<str>,
-    /// The name of its file, in user space.
+    /// The name of the function's file, in user space.
     pub object: Option<Rc<str>>,
     pub is_kernel: bool,
 }
 
-/// Finds names, each once.
+/// Looks up names, each once.
 pub(crate) struct Symbols {
     symbolizer: Symbolizer,
     kernel: Source<'static>,
@@ -57,8 +57,8 @@ pub(crate) struct Symbols {
 /// Device and inode.
 type FileId = (String, u64);
 
-/// Where code of the user space is: in a file, which is the same for many processes, at an offset, or in a process that
-/// generated it, at an address.
+/// Place of user-space code: an offset in a file, which many processes may share, or an address in a process that
+/// generated the code.
 type Place = (Code, u64);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ enum Code {
     Generated(i32),
 }
 
-/// What is executable in the address space of a process and has addresses that are asked for, in ascending order.
+/// The executable regions of a process with requested addresses, in ascending order.
 struct Space(Vec<Region>);
 
 struct Region {
@@ -76,9 +76,9 @@ struct Region {
     offset: u64,
     /// `None` for memory without a file.
     file: Option<FileId>,
-    /// What the kernel calls it, or its file.
+    /// The kernel's name for the region, or the file's name.
     name: Rc<str>,
-    /// Its range and its path, as the kernel writes them.
+    /// Range and path of the region, as the kernel writes them.
     range: String,
     path: String,
 }
@@ -101,7 +101,7 @@ impl Symbols {
         }
     }
 
-    /// The functions of a stack that was [looked at](Symbols::look_at), the innermost first.
+    /// The functions of a stack, innermost first. [`Symbols::look_at`] must have seen the stack.
     pub(crate) fn of(&mut self, stack: &Stack, pid: i32) -> Vec<Function> {
         let mut functions = Vec::with_capacity(stack.kernel.len() + stack.user.len());
         for address in calls(&stack.kernel) {
@@ -114,7 +114,7 @@ impl Symbols {
         let space = self.spaces.get(&pid).cloned().flatten();
         let user = calls(&stack.user).map_while(|address| self.in_user(space.as_deref()?, pid, address));
         functions.extend(user);
-        // Where nothing is mapped is no code: without frame pointers the rest of a stack is chance.
+        // An unmapped address is no code: without frame pointers the rest of a stack is random.
         if functions.is_empty() {
             functions.push(Function {
                 name: "[unknown]".into(),
@@ -133,7 +133,7 @@ impl Symbols {
                 .ok()
                 .and_then(Symbolized::into_sym)
                 .map(|symbol| symbol.name.into_owned());
-            // `.isra.0`, `.constprop.0` and the like are the compiler's.
+            // The compiler adds suffixes such as `.isra.0` and `.constprop.0`.
             name.map_or_else(
                 || "[unknown]".into(),
                 |name| shortened(name.split('.').next().unwrap_or(&name)),
@@ -142,7 +142,7 @@ impl Symbols {
         Rc::clone(name)
     }
 
-    /// `None` if nothing is mapped there.
+    /// `None` if nothing is mapped at the address.
     fn in_user(&self, space: &Space, pid: i32, address: u64) -> Option<Function> {
         let region = space.region(address)?;
         let object = region.file.as_ref().map(|_| Rc::clone(&region.name));
@@ -158,11 +158,11 @@ impl Symbols {
         })
     }
 
-    /// Names the functions in the user space of these stacks. The address spaces are read first, because processes may
-    /// end meanwhile.
+    /// Looks up the functions of these stacks in user space. Address spaces are read first, because processes may end
+    /// meanwhile.
     pub(crate) fn look_at<'a>(&mut self, stacks: impl Iterator<Item = (i32, &'a Stack)>, family: &Family) {
         let deadline = Instant::now() + LIMIT;
-        // No kernel thread has an address space, and none is looked for.
+        // Kernel threads have no address space.
         let mut addresses: HashMap<i32, BTreeSet<u64>> = HashMap::new();
         for (pid, stack) in stacks.filter(|(_, stack)| !stack.user.is_empty()) {
             addresses.entry(pid).or_default().extend(calls(&stack.user));
@@ -179,7 +179,7 @@ impl Symbols {
             }
             self.spaces.insert(pid, space.map(|(_, space)| Rc::new(space)));
         }
-        // What hangs, as a file system of a server's own may, is abandoned.
+        // A look-up that hangs, for example in a server's own file system, is abandoned.
         let names = interrupt::aside(LIMIT, move || asked.names(deadline)).unwrap_or_default();
         let names = names.into_iter().map(|(place, name)| (place, shortened(&name)));
         self.functions.extend(names);
@@ -190,7 +190,7 @@ fn is_over(deadline: Instant) -> bool {
     interrupt::heard() || Instant::now() >= deadline
 }
 
-/// What is to be named.
+/// Functions to look up.
 #[derive(Default)]
 struct Asked {
     files: HashMap<FileId, Mapped>,
@@ -234,7 +234,7 @@ impl Asked {
         }
     }
 
-    /// The names that are found until the deadline.
+    /// The names found by the deadline.
     fn names(self, deadline: Instant) -> Vec<(Place, String)> {
         // Held open: a process may end while its functions are named.
         let open = |(id, mapped): (FileId, Mapped)| Some((id, opened(&mapped)?, mapped.offsets));
@@ -256,7 +256,7 @@ impl Asked {
     }
 }
 
-/// Whether the kernel tells where its functions are.
+/// Checks that the kernel reveals the addresses of its functions.
 pub(crate) fn kernel_is_named() -> Result<(), Missing> {
     let mut lines = files::lines("/proc/kallsyms").take(1000);
     let is_address = |line: String| {
@@ -264,7 +264,7 @@ pub(crate) fn kernel_is_named() -> Result<(), Missing> {
             .next()
             .is_some_and(|word| word.contains(|digit| digit != '0'))
     };
-    // The first symbols of some kernels are at 0, as those of each CPU's own memory are.
+    // In some kernels the first symbols are at 0, such as those of per-CPU memory.
     if lines.any(is_address) {
         Ok(())
     } else {
@@ -272,7 +272,7 @@ pub(crate) fn kernel_is_named() -> Result<(), Missing> {
     }
 }
 
-/// A caller's address is behind its call, which may be the end of the function.
+/// The addresses of calls. A return address follows its call, possibly at the end of the function.
 fn calls(addresses: &[u64]) -> impl Iterator<Item = u64> {
     addresses
         .iter()
@@ -331,14 +331,14 @@ impl Region {
             end: number(end)?,
             offset: number(offset)?,
             file: (inode != 0).then_some((device, inode)),
-            // Code that was generated, as a rule: that of the kernel for programs is called `[vdso]`.
+            // Usually generated code: the kernel's own code for programs is called `[vdso]`.
             name: shortened(if name.is_empty() { "[generated]" } else { name }),
             range: range.to_owned(),
             path: path.to_owned(),
         })
     }
 
-    /// Where the code at this address of a process is.
+    /// The place of the code at an address of a process.
     fn place(&self, pid: i32, address: u64) -> Place {
         match &self.file {
             Some(id) => (Code::File(id.clone()), (address - self.begin).wrapping_add(self.offset)),
@@ -356,14 +356,14 @@ impl Region {
     }
 }
 
-/// The file itself, whatever its path leads to now; without the right for that, its path as the process sees it.
+/// The mapped file itself, wherever its path leads now; without the right to that, its path as the process sees it.
 fn opened(Mapped { pid, range, path, .. }: &Mapped) -> Option<File> {
     let exact = files::open_linked(Path::new(&format!("/proc/{pid}/map_files/{range}")));
     let file = exact.or_else(|_| files::open(Path::new(&format!("/proc/{pid}/root{path}"))));
     file.ok()
 }
 
-/// The names at these addresses in `/tmp/perf-PID.map`, which Node.js, Python, PHP and others write if they are told to.
+/// The names at these addresses in `/tmp/perf-PID.map`, which Node.js, Python, PHP and others write on request.
 fn names_of_generated(generated: &Generated) -> Option<Vec<(u64, String)>> {
     let pid = generated.reader;
     let status = files::text(format!("/proc/{pid}/status")).ok()?;
@@ -374,7 +374,7 @@ fn names_of_generated(generated: &Generated) -> Option<Vec<(u64, String)>> {
     Some(names_in(&String::from_utf8_lossy(&bytes), &generated.addresses))
 }
 
-/// A line has begin and size in hexadecimal, and a name. A later one replaces what was there.
+/// Reads lines of start and size in hexadecimal, and a name. A later line replaces earlier ones.
 fn names_in(text: &str, addresses: &[u64]) -> Vec<(u64, String)> {
     let function = |line| {
         let mut words = str::splitn(line, 3, ' ');

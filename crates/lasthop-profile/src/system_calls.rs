@@ -1,6 +1,6 @@
-//! The names of system calls that servers and drivers make; others are told by their number.
+//! The names of system calls that servers and drivers make; other calls are shown by number.
 
-/// Calls that every architecture has, and those that only older ones have.
+/// Calls of every architecture, and calls of older architectures only.
 macro_rules! names {
     ($($name:ident)*) => { &[$((libc::$name, stringify!($name))),*] };
 }

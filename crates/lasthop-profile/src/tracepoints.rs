@@ -1,4 +1,4 @@
-//! What is counted beside samples: events of the kernel that happen, each with the process in whose context it does.
+//! Counted kernel events, each with the process in whose context it happens.
 
 use std::{fs::File, io, os::fd::OwnedFd};
 
@@ -18,31 +18,31 @@ use crate::{
     system_calls,
 };
 
-/// Where tracefs may be mounted already.
+/// Usual mount points of tracefs.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Bytes of the description of an event.
+/// Maximum bytes of an event's description.
 const LONGEST: u64 = 64 << 10;
 
-/// Something that is counted each time it happens.
+/// An event that is counted each time it happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     name: &'static str,
     kind: u32,
     config: u64,
-    /// By what it is told apart.
+    /// The field by whose value occurrences are counted separately.
     field: Option<(Field, Called)>,
 }
 
-/// How a value of a field is called.
+/// Names a field's value.
 type Called = fn(u32) -> String;
 
-/// Where a field is in the raw data of a tracepoint.
+/// The place of a field in the raw data of a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     offset: usize,
 }
 
-/// Name, folder of the tracepoint, the field that tells it apart, and how that field's value is called.
+/// Name, folder of the tracepoint, the field that distinguishes its occurrences, and the naming of that field's values.
 type Row = (&'static str, &'static str, Option<(&'static str, Called)>);
 
 const TRACEPOINTS: &[Row] = &[
@@ -60,7 +60,7 @@ const SOFTWARE: &[(&str, u32)] = &[
 ];
 
 impl Counter {
-    /// All that this kernel has.
+    /// All counters that this kernel supports.
     pub(crate) fn all() -> Result<Vec<Self>, Missing> {
         let unreadable = |error: io::Error| Missing::Tracepoints {
             cause: error.to_string(),
@@ -76,7 +76,7 @@ impl Counter {
             })
             .collect();
         for row in TRACEPOINTS {
-            // A kernel may have been built without one of them.
+            // A kernel may be built without some of them.
             counters.extend(Self::tracepoint(&folder, row).map_err(unreadable)?);
         }
         Ok(counters)
@@ -95,7 +95,7 @@ impl Counter {
         }))
     }
 
-    /// The event that counts it: a record each time.
+    /// The perf event of this counter, with a record for each occurrence.
     pub(crate) fn attr(&self) -> perf_event_attr {
         let mut attr = perf_event_attr {
             type_: self.kind,
@@ -107,14 +107,14 @@ impl Counter {
         attr
     }
 
-    /// What a sample of it is told apart by; 0 if by nothing.
+    /// The key of a sample, by which it is counted; 0 without a field.
     pub(crate) fn key(&self, sample: &Sample<'_>) -> u32 {
         let Some((field, _)) = self.field else { return 0 };
-        // Numbers of calls and of softirqs are small: the lower half says all, on the machines that lasthop runs on.
+        // Numbers of calls and of softirqs are small: the lower half suffices, on the machines that lasthop runs on.
         field.of(sample.raw()).map_or(u32::MAX, u32::from_le_bytes)
     }
 
-    /// How reports name it.
+    /// Name in reports.
     pub(crate) fn name(&self, key: u32) -> String {
         match self.field {
             Some((_, called)) => format!("{}:{}", self.name, called(key)),
@@ -124,12 +124,12 @@ impl Counter {
 }
 
 impl Field {
-    /// Its first bytes in the raw data of a sample.
+    /// The field's first bytes in the raw data of a sample.
     pub(crate) fn of<const BYTES: usize>(self, raw: &[u8]) -> Option<[u8; BYTES]> {
         raw.get(self.offset..)?.first_chunk().copied()
     }
 
-    /// A line of a format: `field:long id; offset:8; size:8; signed:1;` with tabs in it.
+    /// Reads a line of a format: `field:long id; offset:8; size:8; signed:1;` with tabs.
     pub(crate) fn parse(format: &str, name: &str) -> Option<Self> {
         let field = |line: &str| {
             let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
@@ -152,7 +152,7 @@ pub(crate) fn tracepoint(folder: &OwnedFd, path: &str) -> io::Result<Option<(u64
     Ok(Some((id.trim().parse().map_err(io::Error::other)?, format)))
 }
 
-/// The folder of tracefs. Where it is not mounted, it is mounted nowhere: the mount ends with the descriptor.
+/// The folder of tracefs. An unmounted tracefs is mounted without a path: the mount ends with the descriptor.
 pub(crate) fn tracefs() -> io::Result<OwnedFd> {
     let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let is_tracefs = |place: &OwnedFd| read(place, "events/sched/sched_waking/id").is_ok_and(|id| id.is_some());

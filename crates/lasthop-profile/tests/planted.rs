@@ -1,4 +1,4 @@
-//! What is planted is found, in its layer and with its size: a server and a client, of which something is known.
+//! A server and a client with planted, known work: the profile shows it, in its layer and with its size.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -19,30 +19,30 @@ use rustix::thread::{CpuSet, UnshareFlags, sched_getaffinity, sched_setaffinity,
 
 const BYTES: usize = 64;
 
-/// What a pair does in each request.
+/// Work of a pair in each request.
 #[derive(Clone, Copy, Default)]
 struct Plan {
     requests: u64,
     /// Nanoseconds that the server computes.
     computes: u64,
-    /// System calls that the server makes beside reading and writing.
+    /// System calls of the server besides reading and writing.
     calls: u64,
 }
 
-/// A server and its client: processes that share a connection, and wait for the word to begin.
+/// A server and its client: processes that share a connection, and wait for a start signal.
 struct Pair {
     children: [Child; 2],
     client: UnixStream,
 }
 
-/// Both sides of a pair: this executable, called again by [`Pair::of`].
+/// Either side of a pair: this executable, started again by [`Pair::of`].
 #[test]
 #[ignore = "a process of the other tests"]
 #[expect(clippy::exit, reason = "its input and output are not those of the harness")]
 fn peer() {
     stay_on_one_cpu();
     let number = |name: &str| -> u64 { std::env::var(name).unwrap().parse().unwrap() };
-    // SAFETY: whoever starts this process hands it a connection as its input, and a socket as its output.
+    // SAFETY: the parent passes a connection as standard input, and a socket as standard output.
     let [mut connection, mut parent] = [0, 1].map(|fd| unsafe { UnixStream::from(OwnedFd::from_raw_fd(fd)) });
     let mut message = [0; BYTES];
     if std::env::var("SIDE").unwrap() == "client" {
@@ -52,7 +52,7 @@ fn peer() {
             connection.read_exact(&mut message).unwrap();
         }
         parent.write_all(b"\ndone\n").unwrap();
-        // Alive until it has been looked at.
+        // Stays alive until the parent has looked at this process.
         let _ = parent.read(&mut [0]);
     } else {
         let (computes, calls) = (Duration::from_nanos(number("COMPUTES")), number("CALLS"));
@@ -68,13 +68,13 @@ fn peer() {
     std::process::exit(0);
 }
 
-/// Pairs share a CPU: one at a time.
+/// Pairs share a CPU: only one runs at a time.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Both sides: in a virtual machine, where one of them lets a CPU idle, samples may come late.
+/// Puts both sides on one CPU: in a virtual machine, if one side lets a CPU idle, samples may be late.
 fn stay_on_one_cpu() {
     let allowed = sched_getaffinity(None).unwrap();
     let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
@@ -125,14 +125,14 @@ impl Pair {
         Self::of([server.into(), client.into()], plan)
     }
 
-    /// Runs all requests under observation; `beside` is asked before and after.
+    /// Runs all requests under observation; `beside` is called before and after.
     fn observed<T>(mut self, settings: Settings, beside: impl Fn(&Self) -> T) -> (Profile, [T; 2]) {
         let _turn = turn();
         let pids = self.children.each_ref().map(|child| child.id() as i32);
         let roles = [("server", pids[0]), ("driver", pids[1])].map(|(name, pid)| (name.to_owned(), vec![pid]));
         let mut lines = BufReader::new(self.client.try_clone().unwrap()).lines();
         let mut profiler = Profiler::open(&roles, settings).unwrap();
-        // Both have printed what the harness prints at first, and wait.
+        // Both have printed the test harness's first lines, and wait.
         thread::sleep(Duration::from_millis(200));
         let before = beside(&self);
         profiler.start().unwrap();
@@ -170,7 +170,7 @@ fn counting() -> Settings {
     }
 }
 
-/// Nanoseconds of a layer in both roles and in the kernel.
+/// Nanoseconds of a layer in both roles and in the kernel, summed.
 fn layer(profile: &Profile, id: &str) -> f64 {
     profile
         .roles
@@ -191,7 +191,7 @@ fn near(found: f64, expected: f64, share: f64) -> bool {
     (found - expected).abs() <= share * expected
 }
 
-/// Asks again with more requests: samples are few, and the machine may be busy.
+/// Retries with more requests: samples are few, and the machine may be busy.
 fn holds(judge: impl Fn(u64) -> Result<(), String>) {
     let mut found = Vec::new();
     for requests in [100_000, 200_000, 400_000] {
@@ -247,7 +247,7 @@ fn layers_add_up_to_the_cpu_time_of_the_kernel() {
                 "stacks and layers are the same samples"
             );
         }
-        // Not of each role: where a wake-up preempts, the kernel begins the time of who wakes before the switch.
+        // Summed over roles: if a wake-up preempts, the kernel begins the woken process's time before the switch.
         let sum = |of: fn(&RoleProfile) -> u64| roles.iter().map(|role| of(role) as f64).sum::<f64>();
         let [layers, cpu, rest] = [sum(sampled), sum(|role| role.cpu_ns), sum(unassigned)];
         let right = near(layers, cpu, 0.05) && rest <= 0.05 * cpu;
@@ -261,7 +261,7 @@ fn layers_add_up_to_the_cpu_time_of_the_kernel() {
 
 #[test]
 fn tcp_goes_through_layers_that_a_unix_socket_does_not() {
-    // What other processes sent may be received by an interrupt of the pair's own.
+    // An interrupt of the pair may receive packets of other processes.
     holds(|requests| {
         let plan = Plan {
             requests,
@@ -298,7 +298,8 @@ fn each_system_call_is_counted_once() {
     assert_eq!((plain.lost, more.lost), (0, 0));
     let calls = |name: &str| count(&plain, &format!("syscalls:{name}"));
     assert_eq!([calls("sendto"), calls("getppid")], [requests, 0]);
-    // The server begins to wait for the first request before, and for one more perhaps after.
+    // The server begins to wait for the first request before observation, and may begin to wait for one more after the
+    // last.
     assert!(
         (requests - 1..=requests).contains(&calls("recvfrom")),
         "{}",
@@ -309,7 +310,7 @@ fn each_system_call_is_counted_once() {
     assert!(plain.roles["server"].layers.is_empty());
 }
 
-/// Switches of both processes as `/proc` counts them, and packets of the network namespace.
+/// Context switches of both processes, from `/proc`, and packets of the network namespace.
 fn outside(pair: &Pair) -> [u64; 2] {
     let number = |text: &str, name: &str| -> u64 {
         let (_, rest) = text.split_once(name).unwrap();
@@ -364,7 +365,7 @@ fn counts_are_those_of_other_counters() {
     assert!(sum("softirq:net-rx") > plan.requests, "{profile:#?}");
 }
 
-/// strace, attached to a process, which counts its system calls until it is ended.
+/// strace, attached to a process; counts its system calls until stopped.
 struct Strace {
     child: Child,
     table: tempfile::NamedTempFile,
@@ -387,7 +388,7 @@ impl Strace {
 
     /// Calls by name.
     fn end(mut self) -> Vec<(String, u64)> {
-        // SAFETY: the child is ours and not yet waited for.
+        // SAFETY: this test started the child and has not waited for it yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) }, 0);
         self.child.wait().unwrap();
         let text = std::fs::read_to_string(self.table.path()).unwrap();
@@ -438,7 +439,7 @@ fn rules_of_a_packet_filter_cost_what_they_add() {
         };
         let rules = "for i in $(seq 200); do echo \"add rule t c ip saddr 192.0.2.$i drop\"; done";
         let (mut without, mut with) = (Vec::new(), Vec::new());
-        // In turns: a machine that becomes slower or faster meanwhile does so for both.
+        // In turns: if the machine becomes slower or faster, both are affected.
         for filtered in [false, true, true, false, true, false, false, true] {
             if filtered {
                 sh(&format!(
@@ -462,7 +463,7 @@ fn rules_of_a_packet_filter_cost_what_they_add() {
         let expected = cpu(&with) - cpu(&without);
         let others = ["tcp", "ip", "unix", "files"].map(more);
         let figures = format!("netfilter {added}, all {expected}, others {others:?} ns");
-        // All CPU time is not the same twice.
+        // Total CPU time varies between runs.
         let apart = 0.15 * expected + 0.05 * cpu(&without);
         check(
             (added - expected).abs() <= apart && others.iter().all(|other| *other < added / 4.0),
@@ -497,7 +498,7 @@ fn encryption_is_told_from_the_program() {
 
 #[test]
 fn forked_children_and_what_they_execute_belong_to_their_parent() {
-    // It waits for a line, so that all of its children begin under observation.
+    // Waits for a line, so that all of its children start under observation.
     let mut child = Command::new("sh")
         .args([
             "-c",
