@@ -1,4 +1,4 @@
-//! `lasthop compare`: looks at endpoints that are there already, before a run measures them.
+//! `lasthop compare`: examines running endpoints before a run measures them.
 
 use std::{
     net::{IpAddr, UdpSocket},
@@ -29,45 +29,45 @@ use lasthop_system::{
     process,
 };
 
-/// What to compare.
+/// A request to compare endpoints.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The first is the reference.
     pub endpoints: Vec<AskedEndpoint>,
-    /// Expect of every reply what the first two have in common.
+    /// Whether each reply must have what the first two have in common.
     pub learn: bool,
-    /// Why nothing is expected, if that is asked for.
+    /// Why replies are not checked, if the user asked for that.
     pub unchecked: Option<String>,
-    /// Compare endpoints that do not answer alike.
+    /// Whether to compare endpoints whose replies differ.
     pub differing: bool,
-    /// Put load on other machines.
+    /// Whether load may go to other machines.
     pub remote: bool,
     pub restart: Option<String>,
-    /// Processes of servers by role.
+    /// Process ids of servers by role.
     pub pids: IndexMap<String, i32>,
 }
 
 #[derive(Clone, Debug)]
 pub struct AskedEndpoint {
-    /// What the user calls it.
+    /// The user's name for the endpoint.
     pub name: Option<String>,
     /// The URL as it may be shown.
     pub url: String,
-    /// The load on it.
+    /// The load on the endpoint.
     pub spec: Spec,
 }
 
-/// The endpoints cannot be compared.
+/// Why the endpoints cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("{0}")]
     NoAnswer(String),
-    /// What was asked for cannot be compared.
+    /// The request itself is wrong.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// What an error before the measurement probably means.
+/// The probable cause of a failure before the measurement, and its remedy.
 fn advice(failure: &Failure, address: &Address) -> Option<String> {
     let said = failure.message.as_str();
     let advice = match failure.class {
@@ -93,15 +93,15 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
 #[derive(Debug)]
 pub struct Examined {
     pub given: Given,
-    /// What the fastest reply of each took.
+    /// Time of the fastest reply of each endpoint.
     fastest: Vec<Duration>,
 }
 
 impl Examined {
-    /// Checks that a run with these settings has room for replies as slow as those that came.
+    /// Checks that a run with these settings has time for replies as slow as those seen.
     ///
     /// # Errors
-    /// What they would take, and the budget that would do.
+    /// How long the replies would take, and a sufficient budget.
     pub fn check_room(&self, settings: &Settings) -> Result<(), String> {
         let slow = |fastest: &Duration| Some(nanoseconds(*fastest)).filter(|time| *time > settings.trial_ns);
         let replies: Vec<u64> = self.fastest.iter().map(|time| slow(time).unwrap_or(0)).collect();
@@ -109,10 +109,10 @@ impl Examined {
     }
 }
 
-/// Asks every endpoint for two replies, and finds out whose they are.
+/// Sends every endpoint two requests, and finds the process that replies.
 ///
 /// # Errors
-/// An endpoint is not on this machine, gives no correct reply, or another one than the first. Once `go_on` returns
+/// An endpoint is not on this machine, gives no correct reply, or replies unlike the first. After `go_on` returns
 /// false, the error has no meaning.
 pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined, CompareError> {
     given::check_names(asked.endpoints.iter().filter_map(|one| one.name.as_ref())).map_err(CompareError::Wrong)?;
@@ -198,16 +198,16 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined
     )))
 }
 
-/// The role of a server: as the user calls the process that it is or descends from, or else its program. When it has
-/// been restarted, its new process has the same.
+/// The role of a server: the user's name for its process or an ancestor, otherwise the program. A restart keeps the
+/// role.
 fn role_of(server: &Owner, pids: &IndexMap<String, i32>) -> String {
     let is_its = |pid: i32| pid == server.pid || process::descendants(pid).contains(&server.pid);
     let named = pids.iter().find(|(_, pid)| is_its(**pid));
     named.map_or_else(|| server.command.clone(), |(role, _)| role.clone())
 }
 
-/// What holds whenever endpoints are loaded, also in a run that is resumed: the load can be carried out, and goes to no
-/// other machine unless that is asked for.
+/// Conditions for loading endpoints, also in a resumed run: the load is valid, and goes to other machines only if the
+/// user allows that.
 pub fn permit<'a>(endpoints: impl Iterator<Item = (String, &'a Spec)>, remote: bool) -> Result<(), String> {
     for (url, spec) in endpoints {
         spec.validate().map_err(|cause| format!("{url}: {cause}"))?;
@@ -247,8 +247,8 @@ fn traits(reference: &Reference) -> Result<Traits, Failure> {
     Ok(all)
 }
 
-/// Expects of each endpoint what its samples have in common. Where any has parts that change, and all are alike, what
-/// the samples of all have in common: the replies of one endpoint are then checked as much as those of the others.
+/// Makes each endpoint expect what its samples have in common. If some samples vary but the endpoints are alike, all
+/// endpoints expect what the samples of all have in common, so that their replies are checked alike.
 fn expect(all: &mut [Reference], traits: &[Traits]) -> Result<(), (usize, Failure)> {
     let asked: Vec<Protocol> = all.iter().map(|one| one.protocol.clone()).collect();
     for (at, one) in all.iter_mut().enumerate() {
@@ -258,7 +258,7 @@ fn expect(all: &mut [Reference], traits: &[Traits]) -> Result<(), (usize, Failur
     if !is_alike || all.iter().all(|one| one.unchecked.is_none()) {
         return Ok(());
     }
-    // As they came: in turn.
+    // Samples in the order of arrival: the endpoints took turns.
     let longest = all.iter().map(|one| one.samples.len()).max().unwrap_or(0);
     let in_turn = (0..longest).flat_map(|index| all.iter().filter_map(move |one| one.samples.get(index)));
     let in_turn: Vec<Sample> = in_turn.cloned().collect();
@@ -269,7 +269,7 @@ fn expect(all: &mut [Reference], traits: &[Traits]) -> Result<(), (usize, Failur
     Ok(())
 }
 
-/// A trait that both have and that is not the same, and how it looks where it first differs.
+/// The name of a trait that differs, and both values where they first differ.
 type Difference = (String, [String; 2]);
 
 fn differences(one: &Traits, other: &Traits) -> Vec<Difference> {
@@ -278,7 +278,7 @@ fn differences(one: &Traits, other: &Traits) -> Vec<Difference> {
         let Some((mine, theirs)) = other.get(name).and_then(|other| unlike(name, one, other)) else {
             continue;
         };
-        // Bodies that are not of one length differ anyway.
+        // A different length already implies a different body.
         if !found
             .iter()
             .any(|(what, _)| what.strip_prefix("length of the ") == Some(name))
@@ -289,8 +289,8 @@ fn differences(one: &Traits, other: &Traits) -> Vec<Difference> {
     found
 }
 
-/// Two values that show a difference: neither has nearly all values of one what those of the other have in common, nor
-/// the other way round.
+/// Two values that show a difference, unless at least three quarters of the values on one side fit what the other
+/// side's values have in common.
 fn unlike<'a>(name: &str, one: &'a [Vec<u8>], other: &'a [Vec<u8>]) -> Option<(&'a [u8], &'a [u8])> {
     let slices = |values: &'a [Vec<u8>]| -> Vec<&'a [u8]> { values.iter().map(Vec::as_slice).collect() };
     let (one, other) = (slices(one), slices(other));
@@ -307,7 +307,7 @@ fn unlike<'a>(name: &str, one: &'a [Vec<u8>], other: &'a [Vec<u8>]) -> Option<(&
     Some((mine, theirs))
 }
 
-/// Short texts are shown as they are.
+/// Short texts are shown in full.
 fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
     const SHORT: usize = 60;
     let plain = |text: &[u8]| {
@@ -321,7 +321,7 @@ fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
     (format!("{name}, from byte {at} on"), shown)
 }
 
-/// Every address that the load asks: the endpoint, and the page that counts what it received.
+/// Every address that receives requests: the endpoint, and the page that counts received messages.
 fn addresses(spec: &Spec) -> Vec<Address> {
     let counter = spec
         .protocol
@@ -336,7 +336,7 @@ fn addresses(spec: &Spec) -> Vec<Address> {
     .collect()
 }
 
-/// The address of another machine. One of this machine's can be bound.
+/// The address, if it belongs to another machine: only addresses of this machine can be bound.
 pub fn foreign(address: &Address) -> Option<IpAddr> {
     address
         .ip()

@@ -1,5 +1,5 @@
-//! Consent to resume a record that may be somebody else's. Records are made to be shared, and resuming one executes
-//! what it names.
+//! Consent to resume a record that may be somebody else's. Records are shared, and resuming a record executes the
+//! commands in it.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use lasthop_protocol::spec::Spec;
 use lasthop_stack::container::containerfile::FILE;
 use serde_json::Value;
 
-/// What you must confirm before a run is resumed.
+/// What the user must confirm before a run is resumed.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "run {run} may be somebody else's: {because}. Resuming it executes what its record names:\n{}",
@@ -22,13 +22,13 @@ use serde_json::Value;
 )]
 pub struct Consent {
     pub run: String,
-    /// Why it may not be this user's own.
+    /// Why the record may not be this user's.
     pub because: String,
     /// Programs, commands and hosts, one line each.
     pub executed: Vec<String>,
 }
 
-/// What resuming a run executes and connects to because its record says so, one line each.
+/// Everything that resuming the run executes or connects to because the record says so, one line each.
 pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, experiment: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(given) = given {
@@ -117,8 +117,8 @@ pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, exp
     lines
 }
 
-/// The load on an endpoint that is there already: everything that is sent, where to, and how, from what the driver is
-/// told and not from the URL beside it.
+/// The load on a running endpoint: all that is sent, the address, and the method. Taken from the driver's
+/// specification, because the URL beside it could say something else.
 fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     let spec = &endpoint.spec;
     let address = &spec.endpoint.address;
@@ -134,7 +134,7 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     lines.extend(
         told.iter()
             .filter(|leaf: &&(String, Value)| {
-                // `plain` has the record's own endpoint and protocol, so what these contain would always look usual.
+                // `plain` has the record's own endpoint and protocol, so their contents would always look usual.
                 leaf.0.starts_with("endpoint.tls") || leaf.0.starts_with("protocol.") || !usual.contains(leaf)
             })
             .map(|(path, value)| format!("load on {address}, with {path} {value}")),
@@ -144,7 +144,7 @@ fn load(name: &str, endpoint: &GivenEndpoint) -> Vec<String> {
     lines
 }
 
-/// Each value in a tree that is not empty, by its path. What replies are compared with is not sent.
+/// The non-empty values of a tree by path, without expected replies, which are not sent.
 fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
     let below = |name: &str| {
         if path.is_empty() {
@@ -173,7 +173,7 @@ fn leaves(path: &str, tree: &Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// What a recipe starts, as written there.
+/// The commands that a recipe runs, as written there.
 fn commands(recipe: &Recipe) -> Vec<String> {
     let program = if recipe.program.lasthop {
         "lasthop".to_owned()
@@ -194,7 +194,7 @@ fn commands(recipe: &Recipe) -> Vec<String> {
     all.map(|words| format!("{}: {}", recipe.name, line(words))).collect()
 }
 
-/// Quoted for a shell.
+/// The words as one line, quoted for a shell.
 fn line(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }

@@ -17,15 +17,15 @@ use lasthop_protocol::{
 
 use lasthop_system::lines::{LineError, Lines};
 
-/// A driver failed, or could not do what it was asked to do.
+/// A driver failed, or refused a request.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The driver is alive and says why it could not do it.
+    /// The driver still runs and gives the cause.
     #[error("{cause}")]
     Refused { stage: wire::Stage, cause: String },
     #[error("the driver ended unexpectedly")]
     Ended,
-    /// It cannot be talked to any more.
+    /// The connection to the driver is lost.
     #[error("{0}")]
     Lost(String),
 }
@@ -52,7 +52,7 @@ impl DriverError {
         ))
     }
 
-    /// Whether the driver can still be asked for other things.
+    /// Whether the driver can take further requests.
     pub fn is_alive(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
@@ -69,14 +69,14 @@ impl DriverError {
 #[derive(Debug)]
 pub struct Driver {
     lines: Lines,
-    /// By case.
+    /// The bounds of prepared cases, by name.
     prepared: HashMap<String, Bounds>,
 }
 
-/// What bounds a trial of a case, of what the driver was told when it prepared it.
+/// Bounds of a case's trials, from the specification that the driver prepared.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// Requests that may be under way at the same time.
+    /// The maximum of requests in flight.
     at_once: u64,
     /// Requests that are timed together.
     together: u64,
@@ -98,11 +98,11 @@ impl Bounds {
 
 /// Limit for connecting and for two verified replies.
 const PREPARE: Duration = Duration::from_secs(20);
-/// What a trial may take in addition to its phases: the drain, and one request timeout.
+/// Time for a trial beyond its phases: the drain, and one request timeout.
 const DRAIN: Duration = Duration::from_secs(20);
-/// Limit for its first line, and for reading a request.
+/// Limit for the driver's first line, and for reading a request.
 const ATTENTION: Duration = Duration::from_secs(10);
-/// The longest line in bytes. The histograms of a trial take about a hundred thousand.
+/// The longest line, in bytes. The histograms of a trial take about a hundred thousand.
 const LONGEST: usize = 16 << 20;
 
 impl Driver {
@@ -150,12 +150,12 @@ impl Driver {
         self.end(&asked)?.read()
     }
 
-    /// Asks for a trial, which then runs by itself.
+    /// Starts a trial and returns at once.
     pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Asked, DriverError> {
         self.send_trial(case, phases, Vec::new())
     }
 
-    /// Asks for a trial in stages, which then runs by itself.
+    /// Starts a trial in stages and returns at once.
     pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
         let phases = TrialPhases {
             warm_up_ns: 0,
@@ -167,7 +167,7 @@ impl Driver {
     fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
         let mut bounds = self.prepared.get(case).copied().unwrap_or_default();
         bounds.is_open |= !stages.is_empty();
-        // Before the driver can begin: whoever sends may lose its CPU for as long as a trial takes.
+        // Before the write: a sender may lose its CPU for as long as a trial takes.
         let begun = Instant::now();
         self.send(&Request::Trial {
             case: case.to_owned(),
@@ -182,7 +182,7 @@ impl Driver {
         })
     }
 
-    /// Waits for the end of the trial that was begun.
+    /// Waits for the end of a started trial.
     pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
         Ok(Answer {
             line: self.lines.hear(asked.limit)?,
@@ -216,7 +216,7 @@ impl Driver {
     }
 }
 
-/// A trial that a driver was asked for.
+/// A trial in progress.
 #[derive(Debug)]
 pub struct Asked {
     case: String,
@@ -225,7 +225,8 @@ pub struct Asked {
     bounds: Bounds,
 }
 
-/// What a driver wrote after a trial. Reading it takes a millisecond or more, so it waits until the next trial runs.
+/// A driver's reply after a trial, not yet parsed. Parsing takes a millisecond or more, so it happens during the next
+/// trial.
 #[derive(Debug)]
 pub struct Answer {
     line: Vec<u8>,
@@ -235,9 +236,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it begins like a result.
+    /// Whether the reply begins like a result.
     pub fn is_result(&self) -> bool {
-        // Not parsed: that would take a millisecond or more, and the next trial is to begin first.
+        // Without parsing, which would delay the next trial by a millisecond or more.
         self.line.starts_with(b"{\"trial\"")
     }
 
@@ -255,7 +256,7 @@ impl Answer {
     }
 }
 
-/// A reply about this case.
+/// The reply, if it is about the case asked for.
 fn granted(reply: Reply, asked: &str) -> Result<Reply, DriverError> {
     match &reply {
         Reply::Prepared { case, .. }
@@ -280,30 +281,30 @@ fn parse(line: &[u8]) -> Result<Reply, DriverError> {
     wire::parse(line).map_err(|error| DriverError::garbled(&String::from_utf8_lossy(line), error))
 }
 
-/// A request and its reply take longer, on any connection.
+/// The least time for a request and its reply on any connection, in nanoseconds.
 const LEAST_NS: u64 = 20;
-/// What clocks and the digits of histograms may differ by, as a share.
+/// The share by which clocks and rounded histograms may differ.
 const CLOCKS: f64 = 0.02;
-/// No more CPUs work for a driver.
+/// The most CPUs that a driver can use.
 const MOST_CPUS: u64 = 1024;
-/// 100 GB/s: no memory moves more.
+/// The highest memory bandwidth: 100 GB/s.
 const MOST_BYTES_PER_NS: u64 = 100;
 
-/// Refuses a result that no trial of this case can have that took no longer than lasthop waited: names the field. This also
-/// keeps sums over many trials within their types.
+/// Refuses a result that is impossible for this case within the time that lasthop waited, and names the field. This
+/// also keeps sums over many trials within their types.
 fn possible(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<(), String> {
     let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
     let at_once = bounds.at_once;
     let seconds = format!("{:.3} s", waited.as_secs_f64());
 
     let longest = if result.reported.is_some() || result.ran_ns.is_some() {
-        // A tool rounds its times.
+        // Tools round their times.
         waited_ns.saturating_mul(2).saturating_add(1_000_000_000)
     } else {
         waited_ns.saturating_add((waited_ns as f64 * CLOCKS) as u64)
     };
     let time = format!("though lasthop waited only {seconds}");
-    // Rates divide by it.
+    // Rates divide by this time.
     refuse(result.elapsed_ns == 0, "elapsed_ns", 0, "no rate follows from that")?;
     refuse(result.elapsed_ns > longest, "elapsed_ns", result.elapsed_ns, &time)?;
     let ran = result.ran_ns.unwrap_or(0);
@@ -414,7 +415,7 @@ fn possible(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<()
     Ok(())
 }
 
-/// The same of the times of requests.
+/// Like [`possible`], for the times of requests.
 fn possible_times(result: &TrialResult, bounds: Bounds, waited: Duration) -> Result<(), String> {
     let Bounds { at_once, together, .. } = bounds;
     for (field, is_there) in [
@@ -432,7 +433,7 @@ fn possible_times(result: &TrialResult, bounds: Bounds, waited: Duration) -> Res
     }
     if let Some(times) = &result.service_time {
         let (count, requests) = (times.count(), result.requests);
-        // Those that began before the phase or ended after it are in one of the two.
+        // Requests that cross the start or the end of the phase are in only one of the two counts.
         let differ = count.saturating_mul(together).abs_diff(requests) > at_once.saturating_mul(together);
         let is_counted = !bounds.is_open && !bounds.is_one_way;
         let but = format!("but `requests` is {requests}");
@@ -493,7 +494,7 @@ fn refuse(is_so: bool, field: &str, value: impl Display, why: impl Display) -> R
     Ok(())
 }
 
-/// Steps per microsecond: less than a hundred for each nanosecond.
+/// A plausible speed in steps per microsecond: less than a hundred for each nanosecond.
 fn is_speed(speed: f64) -> bool {
     (f64::MIN_POSITIVE..1e5).contains(&speed)
 }
@@ -570,7 +571,7 @@ mod tests {
         driver.close("a").unwrap();
     }
 
-    /// One connection over which requests follow one another.
+    /// Bounds of one connection with one request at a time.
     const BOUNDS: Bounds = Bounds {
         at_once: 1,
         together: 1,
@@ -578,7 +579,7 @@ mod tests {
         is_one_way: false,
     };
 
-    /// Ten requests in 5 ms, of which lasthop waited for 6.
+    /// Ten requests in 5 ms. lasthop waited for 6 ms.
     fn good() -> TrialResult {
         let mut times = Histogram::new();
         times.record_n(500_000, 10);
@@ -594,7 +595,7 @@ mod tests {
         possible(result, BOUNDS, Duration::from_millis(6))
     }
 
-    /// The field that is wrong, and how it came to be.
+    /// The wrong field, and the change that made it wrong.
     type Change<'a> = (&'static str, &'a dyn Fn(&mut TrialResult));
 
     #[test]
@@ -688,7 +689,7 @@ mod tests {
 
     #[test]
     fn what_overlaps_the_phase_is_possible() {
-        // One request began before the phase or ended after it; several are under way on several connections.
+        // One request began before the phase or ended after it; several connections have several in flight.
         let mut result = good();
         for requests in [9, 11] {
             result.requests = requests;

@@ -7,7 +7,7 @@ use lasthop_model::record::{Failure, PacketFilter, Resumption, Stopped};
 use lasthop_analyse::ProgressLine;
 use lasthop_stack::guard::GuardError;
 
-/// Something that happened, in order.
+/// An event, in order of time.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The record is open, and `cases` cases will take turns for at most `budget`.
@@ -23,8 +23,8 @@ pub enum Event<'a> {
     Containing,
     /// Services are being started for a round.
     Starting { round: u32, services: usize },
-    /// The user's command restarts servers that lasthop did not start, for at most `patience`, and as long again until
-    /// they answer.
+    /// The user's command restarts servers that lasthop did not start: `patience` for the command, and as long again
+    /// until they answer.
     Restarting { patience: Duration },
     /// The next trial begins.
     Trial {
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     },
     /// The next profile trial begins.
     Profiling { case: &'a str },
-    /// There are no more profile trials: what is missing, how to allow it, and what it would show.
+    /// Profile trials stop: what is missing, how to allow it, and what it would show.
     NotObserved { why: &'a str },
     /// The trial that has just ended was interrupted by a pause and is discarded.
     Paused { case: &'a str },
@@ -45,20 +45,20 @@ pub enum Event<'a> {
     Stopping { services: usize },
     /// The guard ends what still runs and removes the sandbox.
     Clearing { guard: i32 },
-    /// The guard was lost, which ends the run, or the guard does not end.
+    /// The guard was lost, which ends the run, or does not end.
     GuardFailed(&'a GuardError),
-    /// A container engine has rules of the packet filter that it did not have before the run.
+    /// The packet filter has rules of a container engine that it did not have before the run.
     RulesLeft {
         before: &'a PacketFilter,
         after: &'a PacketFilter,
     },
-    /// A round is over, and these are the results so far.
+    /// The results so far, at the end of a round.
     Progress {
         round: u32,
         elapsed: Duration,
         comparisons: &'a [ProgressLine],
     },
-    /// There will be no more trials.
+    /// The trials are over.
     Ended {
         stopped: Stopped,
         record: PathBuf,

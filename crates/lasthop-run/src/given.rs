@@ -1,4 +1,4 @@
-//! Servers that lasthop did not start: who they are, and how they are started afresh.
+//! Servers that lasthop did not start: their processes, and how to restart them.
 
 use std::{
     io,
@@ -13,19 +13,18 @@ use lasthop_model::{
 };
 use lasthop_system::{command, interrupt, listener, process::Stat};
 
-/// The longest that the command may take, and the longest until every endpoint answers again, where the budget has so
-/// much left.
+/// The most time for the restart command, and again for every endpoint to answer, if the budget has that much left.
 const LONGEST: Duration = Duration::from_secs(60);
-/// What both get in any case: servers are not left half restarted for a budget that is nearly spent.
+/// The least time for each, even if the budget is nearly spent: no server is left half restarted.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// How long each part of a restart may take, with so much of the budget left.
+/// The time for each part of a restart, given the rest of the budget.
 pub fn patience(left: Duration) -> Duration {
     left.clamp(LEAST, LONGEST)
 }
 
-/// The processes of the servers as they are now. One server has one role, however many endpoints it has. A process that
-/// the user named may have ended with a restart; then it has none.
+/// The servers' processes now. A server has one role, however many endpoints it has. A process that the user named has
+/// no role if a restart ended it.
 pub fn roles(given: &Given) -> Vec<Role> {
     let role = |name: &str, pid| Role {
         stack: 0,
@@ -49,7 +48,7 @@ fn is_alive(pid: i32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.state != b'Z')
 }
 
-/// Which process listens at each endpoint, by its number and its start.
+/// The process that listens at each endpoint: its pid and start time.
 fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
     given
         .endpoints
@@ -61,8 +60,8 @@ fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
         .collect()
 }
 
-/// Restarts the servers by this command, and waits until every endpoint answers or `go_on` says no. Each may take as
-/// long as `patience`. Returns the cases that the same process serves as before.
+/// Runs the restart command, and waits until every endpoint answers or `go_on` returns false. Each may take as long as
+/// `patience`. Returns the cases that are still served by the same process.
 pub fn restart(
     given: &Given,
     restart: &str,
@@ -72,7 +71,7 @@ pub fn restart(
     let before = serving(given);
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", restart]);
-    // The servers that the command starts are its children, and outlive it.
+    // The restarted servers are children of the command, and outlive it.
     let ended = command::run(shell, patience, command::Life::LeavesChildren).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!(
             "the restart command did not end within {:.0} s and was killed; the servers may be down. It must end, and start \

@@ -1,4 +1,4 @@
-//! The usual causes of failures, recognised in what servers say, and what to do about them.
+//! Recognises the usual causes of failures in messages of servers, and gives advice.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use lasthop_stack::{
     sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT},
 };
 
-/// What to do where HTTP is answered by nothing but the end of the connection.
+/// Advice if a connection for HTTP ends without a reply.
 pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \
                             expect TLS, HTTP/2 or the PROXY protocol here";
 
-/// What to do about TLS that failed, by what it says; rustls prints names of alerts and of its own errors.
+/// Advice for a TLS failure by its message; rustls prints names of alerts and of its own errors.
 pub fn tls(said: &str) -> Option<&'static str> {
     const CAUSES: [(&[&str], &str); 9] = [
         (
@@ -63,10 +63,10 @@ pub fn tls(said: &str) -> Option<&'static str> {
     found.map(|(_, advice)| *advice)
 }
 
-/// What to do about a failure of servers that run as this account.
+/// Advice for a failure of servers that run as this account.
 pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();
-    // lasthop's own error about a long path names the variable, and with it this advice.
+    // lasthop's own error about a long path already advises to set the variable.
     if is_too_long(&said) && !failure.cause.contains(SANDBOX_VARIABLE) {
         return Some(format!(
             "the path of a Unix socket may have {SOCKET_PATH_LIMIT} bytes: keep sockets in `{{{{ runtime }}}}`, and set \
@@ -91,14 +91,14 @@ pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     ))
 }
 
-/// The program that the kernel does not find although it is there: it lacks an interpreter or a loader.
+/// A program that exists but that the kernel reports as missing: its interpreter or loader is missing.
 fn unseen(cause: &str) -> Option<&str> {
     let (_, rest) = cause.split_once("cannot start `")?;
     let (program, why) = rest.split_once('`')?;
     (why.contains("No such file") && Path::new(program).exists()).then_some(program)
 }
 
-/// Databases also say this about the rights of roles.
+/// Whether access was denied. Databases use some of these words for roles too.
 fn is_denied(said: &str) -> bool {
     said.split("permission denied")
         .skip(1)
@@ -192,7 +192,7 @@ mod tests {
                 "{log}"
             );
         }
-        // The kernel says this of a script whose interpreter it does not find.
+        // The kernel's error for a script with a missing interpreter.
         let script = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(script.path(), "#!/nonexistent/python3 -u\n").unwrap();
         let shown = script.path().display();

@@ -1,4 +1,4 @@
-//! What is to be run, and why it could not be.
+//! The job of a run, and why it could not be done.
 
 use std::time::Duration;
 
@@ -12,30 +12,29 @@ use lasthop_plan::plan::Plan;
 use lasthop_record::WriteError;
 use lasthop_stack::{guard::GuardError, home::Home, locate::Locator};
 
-/// What to run, in every detail.
+/// Everything that determines a run.
 #[derive(Debug)]
 pub struct Job<'a> {
     pub plan: &'a Plan,
     pub settings: Settings,
     pub locator: &'a Locator,
-    /// The container engine that is wanted; `None` takes the first that can be used.
+    /// The container engine that the user chose; `None` takes the first usable one.
     pub engine: Option<EngineKind>,
     /// How to reach a driver on another host.
     pub remote: Remote,
     pub home: &'a Home,
     /// The command line, for the record.
     pub command: Vec<String>,
-    /// Whether the first round gets all its blocks even if the budget is used up before, because one block gives no
-    /// interval.
+    /// Whether the first round completes all its blocks after the budget is spent, because one block gives no interval.
     pub whole_round: bool,
-    /// What it is made from, for `lasthop resume`. The digests of executables are added when these are found.
+    /// The sources of the job, for `lasthop resume`. Digests of executables are added when these are found.
     pub origin: Option<Origin>,
-    /// What the user says of the machine.
+    /// The user's labels for the machine.
     pub labels: IndexMap<String, String>,
 }
 
 impl<'a> Job<'a> {
-    /// A job that cannot be resumed, with any engine, and a driver that needs no ssh.
+    /// A job that cannot be resumed, for any engine, with a driver that needs no ssh.
     pub fn new(plan: &'a Plan, settings: Settings, locator: &'a Locator, home: &'a Home, command: Vec<String>) -> Self {
         Self {
             plan,
@@ -51,7 +50,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The job with what its origin says, for `lasthop resume`.
+    /// The job with the settings of its origin, for `lasthop resume`.
     pub fn with_origin(self, origin: Origin) -> Self {
         let engine = origin.engine;
         let remote = origin.remote.clone();
@@ -67,7 +66,7 @@ impl<'a> Job<'a> {
 /// A run could not be started or recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no data folder, or no sandbox can be made.
+    /// The data folder is missing, or the sandbox cannot be created.
     #[error("{0}")]
     Folder(String),
     #[error(transparent)]
@@ -78,13 +77,13 @@ pub enum RunError {
     OwnNetwork(String),
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A resumed run would measure something else.
+    /// The resumed run would measure something else.
     #[error(transparent)]
     Changed(#[from] Changed),
     /// No case can run, because programs are missing.
     #[error("{0}")]
     Missing(String),
-    /// No case can run, because a program is there but cannot be used.
+    /// No case can run, because a program exists but cannot be used.
     #[error("{0}")]
     Unusable(String),
     #[error("interrupted before the first round; nothing was recorded")]
@@ -95,7 +94,7 @@ pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Something has changed, so the two parts of such a run could not be compared.
+/// A change since the run began, so that its two parts could not be compared.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "run {run} cannot be resumed, because what it measures has changed:\n{}\nStart a new run instead: {again}",

@@ -1,11 +1,10 @@
-//! What all servers of a service were given alike is on disk once. Each server gets a folder of its own, which may hold
-//! hundreds of megabytes of libraries; when it has ended, what it has not changed there becomes a link to the first
-//! copy.
+//! Stores identical files of a service's servers once. Each server gets a folder of its own, which may hold hundreds of
+//! megabytes of libraries. After the server has ended, each file that it left unchanged becomes a hard link to the
+//! first copy.
 //!
-//! Then, too, the names of this machine and user go from what they were given and wrote: a record is made to be passed
-//! on.
+//! Names of this machine and user are then removed too, because records are shared.
 //!
-//! While servers run, nothing is shared between them: one that writes to its files would write to those of all.
+//! Running servers share no files: a server that writes to its file would write to those of all.
 
 use std::{
     borrow::Cow,
@@ -19,9 +18,9 @@ use std::{
 use lasthop_model::binding::{APP, LOG, service_of};
 use lasthop_system::{files, names::Names};
 
-/// Bytes of the longest file that is looked through. Longer ones are data.
+/// Bytes of the longest file that is searched for names. Longer files are data.
 const LONGEST: u64 = 16 << 20;
-/// What a link or a new file is called until it takes the place of the file.
+/// Temporary name of a link or a new file until it replaces the file.
 const NEW: &str = ".lasthop-link";
 
 /// The first copy of each service's application in this run.
@@ -29,13 +28,13 @@ const NEW: &str = ".lasthop-link";
 pub struct Kept(BTreeMap<String, PathBuf>);
 
 impl Kept {
-    /// The applications in the folder of a round, whose servers have ended, each after the first copy of its service.
+    /// The applications in the folder of a finished round, each after the first copy of its service.
     pub fn copies(&mut self, round: &Path) -> Vec<(PathBuf, PathBuf)> {
         let mut copies = Vec::new();
         for server in folders(round).iter().flat_map(|stack| folders(stack)) {
             let app = server.join(APP);
             let name = server.file_name().unwrap_or_default().to_string_lossy();
-            // A server may have put a link in the place of its folder.
+            // A server may have replaced its folder by a link.
             if files::facts(&app).is_ok_and(|found| found.is_dir()) {
                 let first = self
                     .0
@@ -62,10 +61,10 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Makes links of the files below `copy` that are as those below `first`. Nobody may write to either any more.
+/// Replaces files below `copy` by hard links to identical files below `first`. Both trees must be at rest.
 ///
 /// # Errors
-/// The file system has no such links, or a folder cannot be changed; what is not a link then is still a copy.
+/// The file system has no hard links, or a folder cannot be changed; files that are not yet links remain copies.
 pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
     for entry in entries(copy) {
         let first = first.join(entry.file_name());
@@ -74,7 +73,7 @@ pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
         if kind.is_dir() {
             share(&first, &path)?;
         } else if kind.is_file() && are_alike(&first, &path).unwrap_or(false) {
-            // The rename replaces the copy in one step, so a run that is killed here lacks no file.
+            // The rename is atomic, so a run that is killed here lacks no file.
             let new = copy.join(NEW);
             fs::hard_link(&first, &new)?;
             fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
@@ -83,8 +82,8 @@ pub fn share(first: &Path, copy: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Rewrites the files below a folder of the record that name the home folder of this user, and logs that name the host.
-/// Nobody may write there any more. What cannot be rewritten stays as it is.
+/// Removes the user's home folder from the files below a folder of the record, and the host's name from logs. The
+/// folder must be at rest. Files that cannot be rewritten stay unchanged.
 pub fn hide_names(folder: &Path) {
     for entry in entries(folder) {
         let path = entry.path();
@@ -123,11 +122,11 @@ fn hide_names_in(path: &Path) -> io::Result<()> {
     fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// Whether two files have the same content, owner and mode, and are not one.
+/// Whether two different files have the same content, owner and mode.
 fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [files::open(one)?, files::open(other)?];
     let [its, theirs] = [files::facts_of(&one)?, files::facts_of(&other)?];
-    // The device, too: a hard link cannot leave its file system.
+    // The device too: a hard link cannot leave its file system.
     let facts = |found: &fs::Metadata| (found.len(), found.mode(), found.uid(), found.gid(), found.dev());
     Ok(its.ino() != theirs.ino() && facts(&its) == facts(&theirs) && have_same_content(one, other)?)
 }

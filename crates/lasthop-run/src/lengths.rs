@@ -1,8 +1,8 @@
-//! How long the trials of each case are: as the settings say, or longer where its replies take long.
+//! Lengths of the trials of each case: as set, or longer if its replies are slow.
 //!
-//! Cases that are compared have trials of one length, that of the slowest. What replies take is known from the warm-up
-//! that follows the verification, and better from the trials themselves. Lengths only grow: shorter trials of the same
-//! cases do not count then.
+//! Compared cases have trials of the same length, set by the slowest. The warm-up after verification gives a first
+//! estimate of reply times, and the trials a better one. Lengths only grow, and shorter trials of the same cases then
+//! no longer count.
 
 use std::time::Duration;
 
@@ -16,30 +16,30 @@ use lasthop_protocol::{
     wire::TrialPhases,
 };
 
-/// What trials that have to be longer get, as multiples of the slow replies: the measure phase, and the warm-up.
+/// Lengths of longer trials as multiples of the slow replies: the measure phase, and the warm-up.
 const TRIAL: u64 = LEAST_TRIALS + 1;
 const WARM_UP: u64 = 2;
-/// What comes after the measure phase, in the same unit: the last replies.
+/// The drain after the measure phase, in the same unit.
 const DRAIN: u64 = 1;
-/// So many blocks have to fit into the budget.
+/// The least number of blocks for which the budget must have room.
 const LEAST_BLOCKS: u64 = 4;
-/// More of them if the replies may only have waited for a CPU that others had: where they scatter most, few blocks say
+/// The least number if replies may have waited for a CPU that others had. Replies then scatter most, and few blocks say
 /// nothing.
 const LEAST_BLOCKS_DISTURBED: u64 = 20;
-/// From here on others disturb a trial, in CPUs. The kernel counts in ticks, and one of them is 0.2 of 50 ms.
+/// CPUs used by others from which a trial counts as disturbed. The kernel counts in ticks; one tick is 0.2 of 50 ms.
 const DISTURBED: f64 = 0.25;
 
-/// Replies, one after the other, that a case takes until it has two blocks: two are verified, one to three settle it and
-/// warm it up, and each trial has one before it that does not count.
+/// Sequential replies that a case needs for two blocks: two to verify, one to three to settle and warm up, and one
+/// before each trial that does not count.
 const LEAST_REPLIES: u64 = 8;
-/// How many more tell how long trials have to be.
+/// Further replies that show how long trials must be.
 const TELLING_REPLIES: u64 = 6;
 
-/// Checks that a budget, or twice that, has room for two blocks of cases whose replies take so many nanoseconds each, 0
-/// where that is little or not known yet.
+/// Checks that twice the budget has room for two blocks. `replies` holds nanoseconds per reply for each case, 0 if
+/// little or unknown.
 ///
 /// # Errors
-/// What they take, and the budget that would do.
+/// The time that two blocks take, and a sufficient budget.
 pub fn check_room(replies: &[u64], budget_ns: u64) -> Result<(), String> {
     let seconds = |count: u64| (replies.iter().sum::<u64>() * count) as f64 / 1e9;
     // A run that ends a little later than asked is better than none.
@@ -63,20 +63,20 @@ pub struct Lengths {
     /// `None` if all trials are as long as the settings say.
     groups: Option<Vec<Vec<usize>>>,
     usual: TrialPhases,
-    /// By index of the case.
+    /// Lengths by index of the case.
     phases: Vec<TrialPhases>,
-    /// The fastest reply of each case so far, where replies take longer than a trial, in nanoseconds.
+    /// The fastest reply of each case in nanoseconds, if longer than a trial.
     fastest: Vec<u64>,
     quiet: Vec<Replies>,
     disturbed: Vec<Replies>,
 }
 
-/// What slow replies of a case take.
+/// Times of a case's slow replies.
 #[derive(Clone, Debug, Default)]
 struct Replies {
-    /// In the warm-up, in nanoseconds.
+    /// Time in the warm-up, in nanoseconds.
     expected: u64,
-    /// In trials of the present length.
+    /// Times in trials of the present length.
     seen: Slow,
 }
 
@@ -86,14 +86,14 @@ impl Replies {
     }
 }
 
-/// Whether trials may still become longer. Those before no longer count then, so after the first round it takes half of
-/// the budget: the check `short-trials` says what trials that stay short mean.
+/// Whether trials may still become longer. Earlier trials then no longer count, so after the first round half of the
+/// budget must be left. The check `short-trials` explains what trials that stay short mean.
 pub fn may_grow(round: u32, left: Duration, budget: Duration) -> bool {
     round == 0 || left >= budget / 2
 }
 
 impl Lengths {
-    /// For groups of indices of cases that are compared.
+    /// `groups` holds the indices of compared cases.
     pub fn new(settings: &Settings, groups: Vec<Vec<usize>>) -> Self {
         let cases = groups.iter().map(Vec::len).sum();
         let usual = TrialPhases {
@@ -114,22 +114,22 @@ impl Lengths {
         self.phases[case]
     }
 
-    /// The length of a trial, if it is not that of the settings.
+    /// The length of a trial, if it differs from the settings.
     pub fn unusual(&self, case: usize) -> Option<TrialPhases> {
         Some(self.phases[case]).filter(|phases| *phases != self.usual)
     }
 
-    /// Takes over the length of a trial before a pause.
+    /// Takes over the length of a trial when a run is resumed.
     pub fn resume(&mut self, case: usize, trial: &MeasuredTrial) {
         if let Some(phases) = trial.phases {
             self.phases[case] = phases;
         }
     }
 
-    /// The first replies of a case have come: whether `budget` has room for all cases that are known.
+    /// Checks with a case's first replies whether `budget` has room for all cases known so far.
     ///
     /// # Errors
-    /// As those of [`check_room`].
+    /// See [`check_room`].
     pub fn check_first(&mut self, case: usize, first: &TrialResult, budget_ns: u64) -> Result<(), String> {
         let fastest = replies(first).map_or(0, |latencies| latencies.quantile(0.0));
         if fastest > self.phases[case].measure_ns {
@@ -138,18 +138,18 @@ impl Lengths {
         check_room(&self.fastest, budget_ns)
     }
 
-    /// Whether `budget` also has room for more trials that tell how long trials have to be.
+    /// Whether `budget` also has room for trials that show how long trials must be.
     pub fn may_ask_more(&self, budget_ns: u64) -> bool {
         self.fastest.iter().sum::<u64>() * (LEAST_REPLIES + TELLING_REPLIES) <= budget_ns
     }
 
-    /// Whether a trial of this case has replies that are too slow for its length.
+    /// Whether this case's replies are too slow for its trials.
     pub fn is_short_for(&self, case: usize, result: &TrialResult) -> bool {
         self.groups.is_some() && slow_ns(result) * LEAST_TRIALS > self.phases[case].measure_ns
     }
 
-    /// Two warm-ups had replies that are too slow: what both had is the case's own. `taken` is what others had
-    /// meanwhile, in CPUs.
+    /// Takes the slow replies that two warm-ups share as the case's own. `taken` is the CPU use of others meanwhile, in
+    /// CPUs.
     pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2], taken: f64) {
         let expected = &mut self.replies(case, taken).expected;
         *expected = slow_ns(one).min(slow_ns(other)).max(*expected);
@@ -163,7 +163,7 @@ impl Lengths {
         }
     }
 
-    /// A trial is over.
+    /// Learns from a finished trial.
     pub fn see(&mut self, case: usize, trial: &MeasuredTrial) {
         let is_of_now = trial.phases.unwrap_or(self.usual) == self.phases[case];
         if let Some(latencies) = replies(&trial.result).filter(|_| self.groups.is_some() && is_of_now) {
@@ -173,8 +173,8 @@ impl Lengths {
         }
     }
 
-    /// Lengthens the trials of cases that `run` and whose replies are too slow for them, as far as the `budget` that is
-    /// left holds a few blocks of all cases. Returns whether any became longer.
+    /// Lengthens trials of cases that `run` and whose replies are too slow, as far as the rest of the `budget` holds a
+    /// few blocks of all cases. Returns whether any became longer.
     pub fn adapt(&mut self, budget: Duration, runs: impl Fn(usize) -> bool) -> bool {
         let Some(groups) = self.groups.take() else { return false };
         let budget = budget.as_nanos() as u64;
@@ -205,7 +205,7 @@ impl Lengths {
                 warm_up_ns: self.usual.warm_up_ns.max(unit * WARM_UP),
                 measure_ns: self.usual.measure_ns.max(unit * TRIAL),
             };
-            // What little the budget has left is not worth another beginning.
+            // A slightly longer trial is not worth starting over.
             if longer.measure_ns * LEAST_TRIALS > now.measure_ns * TRIAL {
                 changed = true;
                 group.iter().for_each(|case| {

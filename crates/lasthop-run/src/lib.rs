@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The services of a round end while those of the next one start, before anything is measured. After each round, the
-//! run checks whose intervals are narrow enough (`rotation`); before each block, whether the time is used up. A resumed
-//! run starts with a new round ([`resume`]).
+//! run checks which intervals are narrow enough (`rotation`); before each block, whether time is left. A resumed run
+//! starts with a new round ([`resume`]).
 
 pub mod compare;
 pub mod consent;
@@ -89,8 +89,8 @@ pub struct Outcome {
     pub stopped: Stopped,
 }
 
-/// Runs a job and leaves its record, or continues that of an unfinished run. The budget in the job's settings is that
-/// of the whole run.
+/// Runs a job and writes its record, or continues the record of an unfinished run. The job's budget covers the whole
+/// run.
 ///
 /// # Errors
 /// [`RunError`] if nothing could be started or written, or if a resumed run would measure something else. Failures of
@@ -197,7 +197,7 @@ fn measure(
         took_ns: nanoseconds(took),
         packet_filter: own_network.is_none().then(packet_filter),
     })?;
-    // Only now, with the record complete: clearing up takes as long as a container engine hangs.
+    // Last, when the record is complete: clearing up takes as long as a container engine hangs.
     tell(&Event::Clearing { guard: guard.pid() });
     if let Err(error) = guard.end() {
         tell(&Event::GuardFailed(&error));
@@ -227,7 +227,7 @@ struct Open {
 fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) -> Result<Open, RunError> {
     let header = header(job, executables);
     let runs = job.home.writable("runs").map_err(RunError::Folder)?;
-    // What cannot be resumed needs no proof.
+    // A run that cannot be resumed needs no proof.
     let key = job.origin.as_ref().and_then(|_| Store::new(job.home.path()).key());
     let writer = Writer::create(&runs, key, &header)?;
     tell(&Event::Began {
@@ -282,7 +282,7 @@ fn environment(programs: &Programs, driver_place: Option<&DriverPlace>, label: O
     }
 }
 
-/// What TCP on loopback passes now.
+/// The packet filter that TCP on loopback passes.
 fn packet_filter() -> PacketFilter {
     lasthop_observe::environment::packet_filter(&facts::Facts::here())
 }
@@ -290,10 +290,9 @@ fn packet_filter() -> PacketFilter {
 /// The label that names the machine.
 const MACHINE: &str = "machine";
 
-/// A name that sorts by time. Two runs in the same second differ by their pid, and on two machines by the names of
-/// these.
+/// A name that sorts by time. The pid tells runs in the same second apart, the machine's name those of two machines.
 fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -> String {
-    // When it repeats a study, one process makes several runs.
+    // One process makes several runs when it repeats a study.
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let further = match RUNS.fetch_add(1, Ordering::Relaxed) {
         0 => String::new(),
@@ -307,13 +306,13 @@ fn name_of_run(started: Timestamp, experiment: &str, machine: Option<&String>) -
     run_name::made(started, &words)
 }
 
-/// The threads of lasthop's own driver in the rounds that are over.
+/// Threads of lasthop's own driver in the finished rounds.
 fn driver_threads(data: &RunData) -> u32 {
     let proofs = data.rounds().flat_map(|round| round.cases.values());
     proofs.map(|proof| proof.spec.threads).max().unwrap_or(1)
 }
 
-/// Cases that are compared, by index: each with its reference, and those of a derived quantity.
+/// Indices of compared cases: each case with its reference, and the cases of a derived quantity.
 fn comparisons(plan: &Plan) -> Vec<Vec<usize>> {
     let pairs = plan
         .cases
@@ -340,28 +339,28 @@ struct Runner<'a> {
     /// Where the driver runs, if not next to the services.
     driver_place: Option<DriverPlace>,
     schedule: Schedule,
-    /// The number of the round that runs.
+    /// The number of the current round.
     round: u32,
-    /// Of lasthop's own driver, where a case has as many connections.
+    /// Threads of lasthop's own driver, for cases with at least as many connections.
     threads: u32,
     /// When this lasthop began. If the run was resumed, the run began earlier.
     begun: Instant,
     past: Past,
     writer: &'a mut Writer,
-    /// What is on disk, for the check after each round.
+    /// The record so far, for the check after each round.
     data: RunData,
     comparisons: Vec<Vec<usize>>,
     rotation: Rotation,
     pace: Pace,
     lengths: Lengths,
-    /// The round before, while it ends.
+    /// The previous round, while it ends.
     stopping: Option<StoppingRound>,
     kept: Kept,
     /// Engine, image and network, if the plan has containers.
     site: Option<Result<Site, String>>,
-    /// What processes are observed with; `None` if they are not.
+    /// The layers to observe; `None` if processes are not observed.
     layers: Option<Layers>,
-    /// Where cases decide what TCP on loopback meets.
+    /// The run's own network namespace, if cases set conditions for TCP on loopback.
     own_network: Option<&'a mut OwnNetwork>,
     tell: &'a mut dyn FnMut(&Event<'_>),
 }
@@ -371,7 +370,7 @@ impl<'a> Runner<'a> {
         &self.job.plan.cases[index]
     }
 
-    /// Makes TCP on loopback meet what it does in this case. Returns whether it met something else before.
+    /// Applies the case's conditions to TCP on loopback. Returns whether they changed.
     fn meet(&mut self, index: usize) -> Result<bool, String> {
         let wanted = self.case(index).conditions.as_ref();
         match (&mut self.own_network, wanted) {
@@ -380,11 +379,11 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// If the budget ends and nothing was measured, every case had its turn and none works, so more time would not
+    /// Runs rounds until a reason to stop. If the budget ends without a result, no case works and more time would not
     /// help.
     fn until_stopped(&mut self) -> Result<Stopped, RunError> {
         let stopped = self.rounds();
-        // Also if the rounds ended with an error: what they started is still ending.
+        // After an error too: services of the last round are still ending.
         self.wait_for_stop()?;
         let stopped = stopped?;
         let nothing = !self.data.has_measured();
@@ -409,11 +408,11 @@ impl<'a> Runner<'a> {
                 _ => Ok(()),
             };
             self.stopping = Some(round.stop(self));
-            // Containers have addresses of their own, which the next round's have too.
+            // Containers have fixed addresses, which the next round uses too.
             if self.site.is_some() || self.is_cut_short() {
                 self.wait_for_stop()?;
             }
-            // First of all: what failed while the guard was ending says nothing about the cases.
+            // First, because failures while the guard was ending say nothing about the cases.
             if let Err(error) = self.guard.check() {
                 (self.tell)(&Event::GuardFailed(&error));
                 return Ok(Stopped::Interrupted);
@@ -426,7 +425,7 @@ impl<'a> Runner<'a> {
             if self.rotation.all_failed() || self.compares_nothing(|case| !self.rotation.given_up(case)) {
                 return Ok(Stopped::Failed);
             }
-            // Also after the last round, because this is what tells the progress.
+            // After the last round too, because this reports the progress.
             let precise = self.is_precise(number);
             if self
                 .job
@@ -439,7 +438,7 @@ impl<'a> Runner<'a> {
             if precise {
                 return Ok(Stopped::Precision);
             }
-            // The last round ends with the budget. One that would not reach its middle is not worth a start.
+            // The last round ends with the budget. A round that would not reach its middle is not worth a start.
             if !self.time_for(begun.elapsed() / 2) {
                 return Ok(Stopped::Budget);
             }
@@ -457,17 +456,17 @@ impl<'a> Runner<'a> {
         Duration::from_nanos(self.job.settings.budget_ns)
     }
 
-    /// What is left of the budget.
+    /// The rest of the budget.
     fn left(&self) -> Duration {
         self.budget().saturating_sub(self.elapsed())
     }
 
-    /// How many rounds are whole at the end of round `number`.
+    /// Completed rounds at the end of round `number`.
     fn whole_rounds(&self, number: u32) -> u32 {
         self.past.whole_rounds + number - self.past.next_round + 1
     }
 
-    /// Whether this is the first round that came up. What need be examined only once is examined then.
+    /// Whether this is the first round to start. Some things are examined only then.
     fn is_first_round(&self) -> bool {
         self.data.rounds().next().is_none()
     }
@@ -476,7 +475,7 @@ impl<'a> Runner<'a> {
         self.data.records.len()
     }
 
-    /// Counts the cases whose trials all failed in this round, which may be given up.
+    /// Counts the cases whose trials all failed in this round. Cases that fail repeatedly are given up.
     fn count_failures(&mut self, trials_before: usize) {
         let records = &self.data.records[trials_before..];
         let trials = records.iter().filter_map(|record| match record {
@@ -489,12 +488,12 @@ impl<'a> Runner<'a> {
             .count_failures(|case| measured.contains(&*self.job.plan.cases[case].case));
     }
 
-    /// Waits until the round before has ended.
+    /// Waits until the previous round has ended.
     fn wait_for_stop(&mut self) -> Result<(), RunError> {
         self.stopping.take().map_or(Ok(()), |stopping| stopping.wait(self))
     }
 
-    /// Whether each comparison lacks a case that works. A run that never compares goes on without.
+    /// Whether every comparison lacks a working case. A run without comparisons continues.
     fn compares_nothing(&self, works: impl Fn(usize) -> bool) -> bool {
         !self.comparisons.is_empty()
             && self
@@ -503,8 +502,8 @@ impl<'a> Runner<'a> {
                 .all(|cases| !cases.iter().all(|case| works(*case)))
     }
 
-    /// Reports the comparisons so far, unless it is too early, and lets go the cases whose intervals are narrow enough.
-    /// True if all are.
+    /// Reports the comparisons so far, unless it is too early, and releases cases whose intervals are narrow enough.
+    /// Returns whether all are.
     fn is_precise(&mut self, round: u32) -> bool {
         if !lasthop_analyse::is_due(round + 1) || self.job.settings.overload.is_some() {
             return false;
@@ -535,8 +534,8 @@ impl<'a> Runner<'a> {
         interrupt::heard() || self.guard.is_lost()
     }
 
-    /// Like [`Self::is_cut_short`], after something failed: a guard that is about to end takes drivers and services
-    /// along before its own end is noticed.
+    /// Like [`Self::is_cut_short`], after a failure: an ending guard takes drivers and services along before its own
+    /// end is noticed.
     fn was_cut_off(&self) -> bool {
         interrupt::heard() || self.guard.check().is_err()
     }
@@ -558,13 +557,13 @@ impl<'a> Runner<'a> {
             .log_file
             .and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));
         (self.tell)(&Event::CaseFailed(&failure));
-        // After the event: the user may see these names, the record is made to be passed on.
+        // After the event: the user may see these names, but the record is shared.
         let log = Names::here().without_both(failure.log.as_bytes()).into_owned();
         failure.log = String::from_utf8(log).unwrap_or_default();
         self.append(TrialRecord::Failure(Box::new(failure)))
     }
 
-    /// The account that the servers of a case run as. In a container it means something else.
+    /// The account of a case's servers; `None` in a container, where accounts differ.
     fn account_of(&self, case: &str) -> Option<Account> {
         let case = self
             .job
@@ -580,8 +579,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Written once every program has been started and has printed its version. A round that is cut short starts only
-    /// some.
+    /// Writes the environment once every program has started and printed its version. A round that is cut short starts
+    /// only some.
     fn keep_environment(&mut self) -> Result<(), RunError> {
         if self.data.environment.is_none() && !self.was_cut_off() {
             let label = self.data.header.labels.get(MACHINE);

@@ -1,7 +1,7 @@
-//! A network namespace that a run has for itself, where what TCP on loopback meets changes from case to case.
+//! A network namespace for the run alone, if cases set conditions for TCP on loopback.
 //!
-//! lasthop goes there before it starts anything, and all that it starts is there, too. The namespace has no name: it ends
-//! with the last process in it, so that no rule outlives a run.
+//! lasthop enters the namespace before it starts any process, so all of them are inside. The namespace has no name: it
+//! ends with its last process, so no rule outlives a run.
 
 use std::{
     fs::{self, File},
@@ -19,26 +19,26 @@ use lasthop_system::{
     namespace::{go_into, ip, leave},
 };
 
-/// Bytes of the largest packet on a loopback interface that is new.
+/// MTU of a new loopback interface, in bytes.
 const MTU: u32 = 65_536;
-/// The longest that loading rules may take.
+/// The longest time to load rules.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Dropping it leads the thread back.
+/// The namespace of this thread. Dropping it returns the thread to the previous namespace.
 #[derive(Debug)]
 pub struct OwnNetwork {
     before: File,
     /// The file that rules are loaded from.
     rules: PathBuf,
-    /// What settings were before a case has changed them.
+    /// The initial values of settings.
     usual: IndexMap<String, String>,
-    /// `None` before the first case, and after one that failed half-way.
+    /// The current conditions; `None` before the first case, and after a case that failed half-way.
     met: Option<Conditions>,
     has_rules: bool,
 }
 
 impl OwnNetwork {
-    /// `None` if no case decides what TCP meets.
+    /// Enters a new namespace; `None` if no case sets conditions.
     pub fn enter(plan: &Plan, sandbox: &Path) -> Result<Option<Self>, String> {
         let mut all = plan.cases.iter().filter(|case| case.conditions.is_some());
         let reference = all.clone().find(|case| case.reference.is_none()).or_else(|| all.next());
@@ -57,18 +57,18 @@ impl OwnNetwork {
             met: None,
             has_rules: false,
         };
-        // Settings are noted as they are in a new namespace.
+        // The values of a new namespace.
         for name in first.sysctls.keys() {
             let value = files::text(file_of(name))
                 .map_err(|error| format!("there is no kernel setting {name} in a network namespace: {error}"))?;
             made.usual.insert(name.clone(), value.trim().to_owned());
         }
-        // So that the record's environment is that of the reference. What fails fails again in each case, which says so.
+        // The record's environment is then that of the reference. A failure here recurs in each case, which reports it.
         let _ = made.meet(first);
         Ok(Some(made))
     }
 
-    /// Makes TCP on loopback meet this. Returns whether it met something else before.
+    /// Applies conditions to TCP on loopback. Returns whether they changed.
     pub fn meet(&mut self, wanted: &Conditions) -> Result<bool, String> {
         if self.met.as_ref() == Some(wanted) {
             return Ok(false);
@@ -83,7 +83,7 @@ impl OwnNetwork {
         for (name, value) in &wanted.sysctls {
             let value = if value.is_empty() { &self.usual[name] } else { value };
             fs::write(file_of(name), value).map_err(|error| {
-                // The kernel lets a namespace have those that everybody may use.
+                // A namespace may use only congestion controls that the machine allows to everybody.
                 let allowed = if name.ends_with("tcp_congestion_control") {
                     format!("; first add {value} to the machine's net.ipv4.tcp_allowed_congestion_control")
                 } else {
@@ -113,7 +113,7 @@ impl OwnNetwork {
 
 impl Drop for OwnNetwork {
     fn drop(&mut self) {
-        // Whoever cannot go back has nothing more to do with the network than a report.
+        // After a failure, only the report is left to do, which needs no network.
         let _ = go_into(&self.before);
     }
 }

@@ -1,8 +1,8 @@
-//! How many blocks a round gets, where nobody has fixed it.
+//! The number of blocks in a round, unless the user fixes it.
 //!
 //! Rounds are the units of the intervals: with few of them Student's t is large, and each costs a start. Kalibera and
 //! Jones ("Rigorous benchmarking in reasonable time", ISMM 2013) choose the number of blocks from costs and variances.
-//! Here it is one that makes the interval of the whole budget about as narrow as it can be, t included:
+//! lasthop chooses a number that makes the interval of the whole budget about as narrow as possible, t included:
 //!
 //! ```text
 //! t(rounds − 1) · √((luck + 1 / blocks) / rounds)        rounds = budget / (start + blocks · block)
@@ -15,20 +15,20 @@ use std::time::Duration;
 
 use lasthop_stats::{CONFIDENCE, middle, student};
 
-/// The luck that a run expects before it knows its own: about that of nginx and gunicorn.
+/// The expected luck of a run before its first rounds: about that of nginx and gunicorn.
 const EXPECTED: f64 = 0.05;
-/// What is expected counts as much as so many rounds, because luck is known only after many.
+/// The weight of the expected luck, in rounds, because luck is known only after many.
 const EXPECTED_ROUNDS: f64 = 6.0;
-/// An interval so much wider is as good as the narrowest.
+/// The factor by which an interval may be wider than the narrowest.
 const NEAR: f64 = 1.05;
-/// One more than a look at the precision takes.
+/// The fewest rounds: one more than a check of the precision needs.
 const FEWEST: f64 = 5.0;
 /// A block and its reverse.
 const PAIR: u32 = 2;
-/// The longest round, so that a run that is cut off has several.
+/// The most blocks in a round, so that a run that is cut off has several rounds.
 const MOST: u32 = 1_000;
 
-/// What rounds and blocks have taken so far, and how far rounds differ.
+/// Durations of starts and blocks so far, and how much rounds differ.
 #[derive(Debug)]
 pub struct Pace {
     starts: Vec<Duration>,
@@ -47,7 +47,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Everything in a round except its blocks took this long.
+    /// Adds the duration of a round without its blocks.
     pub fn started(&mut self, took: Duration) {
         self.starts.push(took);
     }
@@ -56,12 +56,12 @@ impl Pace {
         self.blocks.push(took);
     }
 
-    /// Blocks take longer from now on.
+    /// Forgets the durations of blocks, because blocks take longer from now on.
     pub fn forget_blocks(&mut self) {
         self.blocks.clear();
     }
 
-    /// The luck of each comparison, as `rounds` rounds show it. The middle one speaks for all.
+    /// Takes in the luck of each comparison over `rounds` rounds. The median stands for all.
     pub fn learn(&mut self, lucks: Vec<f64>, rounds: usize) {
         if let Some(seen) = middle(lucks) {
             let known = rounds.saturating_sub(1) as f64;
@@ -69,8 +69,8 @@ impl Pace {
         }
     }
 
-    /// Blocks of the round whose start is over, with `left` of the run's `budget` for it and all others. What a start
-    /// and a block cost is known from earlier ones, or is as given.
+    /// The number of blocks for a round that has started. `left` is the rest of the run's `budget`, for this round and
+    /// all others. `start` and `block` are used until earlier durations are known.
     pub fn blocks(&self, budget: Duration, left: Duration, start: Duration, block: Duration) -> u32 {
         let start = median(&self.starts).unwrap_or(start);
         let block = median(&self.blocks).unwrap_or(block);
@@ -80,7 +80,7 @@ impl Pace {
 
 /// Rounds are of equal length, and the last ends with the budget.
 fn blocks(budget: Duration, left: Duration, start: Duration, block: Duration, luck: f64) -> u32 {
-    // None is 0, because all but `left` are divided by.
+    // Nothing is 0, because all but `left` are divisors.
     let [budget, left, start, block] = [budget, left, start, block].map(|time| time.as_secs_f64().max(1e-6));
     let pair = block * f64::from(PAIR);
     let round = start + pair * narrowest(budget, start, pair, luck);
@@ -90,7 +90,7 @@ fn blocks(budget: Duration, left: Duration, start: Duration, block: Duration, lu
     (pairs.floor().clamp(1.0, f64::from(MOST / PAIR)) as u32) * PAIR
 }
 
-/// How many pairs of blocks a round has if the interval is to be about as narrow as it can be.
+/// Pairs of blocks in a round that make the interval about as narrow as possible.
 fn narrowest(budget: f64, start: f64, pair: f64, luck: f64) -> f64 {
     let rounds = |pairs: f64| budget / (start + pairs * pair);
     let width = |pairs: f64| {
@@ -101,14 +101,14 @@ fn narrowest(budget: f64, start: f64, pair: f64, luck: f64) -> f64 {
         .take_while(|pairs| *pairs <= f64::from(MOST / PAIR) && rounds(*pairs) >= FEWEST);
     let widths: Vec<(f64, f64)> = choices.map(|pairs| (pairs, width(pairs))).collect();
     let least = widths.iter().map(|(_, width)| *width).fold(f64::INFINITY, f64::min);
-    // The minimum is flat. The longest rounds that are near it measure most, which all other figures profit from.
+    // The minimum is flat. Of the rounds near it, the longest measure most, which helps all other figures.
     widths
         .iter()
         .rfind(|(_, width)| *width <= NEAR * least)
         .map_or(1.0, |(pairs, _)| *pairs)
 }
 
-/// Of the last ones: a machine gets slower, or a group of cases leaves.
+/// The median of the last durations: a machine gets slower, or a group of cases leaves.
 fn median(times: &[Duration]) -> Option<Duration> {
     let mut last: Vec<Duration> = times.iter().rev().take(9).copied().collect();
     last.sort_unstable();
@@ -187,7 +187,8 @@ mod tests {
         assert_eq!(blocks(&pace), 20);
     }
 
-    /// A comparison whose truth is 0, in a run of 100 s. Starts take two seconds and blocks one; `luck` is the true one.
+    /// Whether the interval of a comparison covers its truth, 0, after a run of 100 s. Starts take two seconds and
+    /// blocks one; `luck` is the true luck.
     fn simulated(draws: &mut Draws, luck: f64) -> bool {
         let mut normal = || (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
         let seconds = Duration::from_secs;
@@ -209,7 +210,7 @@ mod tests {
         found.estimate.interval(CONFIDENCE).contains(0.0)
     }
 
-    /// The standard error is 1.1 points of 400 runs, 0.35 of the 4,000 for which `script/test --all` has time.
+    /// The standard error is 1.1 points for 400 runs, 0.35 for the 4,000 that `script/test --all` has time for.
     #[test]
     fn rounds_that_follow_their_luck_cover_as_often() {
         let has_time = std::env::var_os("LASTHOP_TEST").is_some_and(|kind| kind == "all");

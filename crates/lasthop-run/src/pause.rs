@@ -11,16 +11,16 @@ use std::{
 
 use rustix::time::ClockId;
 
-/// Allowance for reading two clocks, one that counts sleep and one that does not, one after the other.
+/// The longest time between reading two clocks, only one of which counts sleep.
 const APART: Duration = Duration::from_millis(50);
 
-/// How often this process was continued.
+/// The number of SIGCONT signals to this process.
 static CONTINUED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(|| {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
     // SAFETY: the handler does one atomic addition.
     let _ = unsafe {
-        // A process cannot notice SIGSTOP, but it can the SIGCONT that ends it.
+        // A process cannot handle SIGSTOP, but can handle the SIGCONT that ends it.
         signal_hook::low_level::register(libc::SIGCONT, move || {
             counter.fetch_add(1, Ordering::Relaxed);
         })

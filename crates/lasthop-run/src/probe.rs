@@ -1,4 +1,4 @@
-//! Asks the application which connection its requests came over.
+//! Asks the application which connections its requests came over.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -16,10 +16,10 @@ use lasthop_stack::{
 };
 use lasthop_system::{digest, executable::own_executable};
 
-/// What was found for each recipe that a stack of the plan names.
+/// The programs of every recipe in the plan's stacks.
 #[derive(Debug)]
 pub struct Programs {
-    /// By recipe, and what stands for the containers.
+    /// By recipe, or by name of the container engine or the image.
     found: BTreeMap<String, Result<Located, LocateError>>,
     tools: BTreeMap<String, Located>,
 }
@@ -55,7 +55,7 @@ impl Programs {
         self.found[recipe].as_ref()
     }
 
-    /// A tool that drives.
+    /// The program of a tool that drives.
     pub fn tool(&self, tool: &str) -> &Located {
         &self.tools[tool]
     }
@@ -64,8 +64,8 @@ impl Programs {
         self.tools.values()
     }
 
-    /// The first program that a stack lacks, and the service that needs it. `brought` says which services get theirs
-    /// elsewhere.
+    /// The first missing program of a stack, and the service that needs it. `brought` says whether a service gets its
+    /// program elsewhere.
     pub fn missing<'a>(
         &'a self,
         stack: &'a Stack,
@@ -75,7 +75,7 @@ impl Programs {
         needing.find_map(|(name, service)| Some((name.as_str(), self.get(&service.recipe).err()?)))
     }
 
-    /// If every stack lacks something: all that is missing, one line each.
+    /// All missing programs, one line each, if every stack lacks one.
     pub fn all_missing(&self, plan: &Plan, brought: impl Fn(&StackService) -> bool) -> Option<String> {
         let none = plan.stacks.iter().all(|stack| self.missing(stack, &brought).is_some());
         let lines: Vec<String> = self
@@ -86,7 +86,7 @@ impl Programs {
         none.then(|| lines.join("\n"))
     }
 
-    /// Whether a program is missing from this machine, rather than present but unusable.
+    /// Whether the programs are missing from this machine, rather than present but unusable.
     pub fn are_absent(&self) -> bool {
         self.found
             .values()
@@ -94,7 +94,7 @@ impl Programs {
             .all(|error| matches!(error, LocateError::NotFound { .. }))
     }
 
-    /// Adds what no recipe names: the container engine, the image, and programs in it that differ from this machine's.
+    /// Adds the container engine, the image, and its programs that differ from this machine's.
     pub fn add_site(&mut self, site: &Site) {
         let engine = Located {
             path: site.engine.program.clone(),
@@ -118,7 +118,7 @@ impl Programs {
         self.found.extend(all.map(|(name, located)| (name, Ok(located))));
     }
 
-    /// Digests of the executables, including lasthop's. One that cannot be read has none.
+    /// Digests of the executables, including lasthop's. An unreadable executable has none.
     pub fn digests(&self) -> Digests {
         let recipes = self
             .found

@@ -1,4 +1,4 @@
-//! Making a run again, as a new run of the same experiment, selection and settings.
+//! Repeats a run, as a new run of the same experiment, selection and settings.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ impl Repeat {
         ))
     }
 
-    /// Its settings, with profile trials if it had some or if they are wanted.
+    /// The settings of the run, with profile trials if it had some or `explain` asks for them.
     pub fn settings(&self, explain: Option<ExplainSettings>) -> Settings {
         let settings = self.header.settings.clone();
         Settings {

@@ -1,4 +1,4 @@
-//! Resuming a run: what it already has, and whether anything has changed since.
+//! Resumes a run: what its record already has, and whether anything has changed since.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -23,16 +23,16 @@ use super::{
     kept,
 };
 
-/// By recipe, or by the name of a tool, the engine or the image.
+/// Versions by recipe, or by name of a tool, the engine or the image.
 type Versions = IndexMap<String, ProgramVersion>;
 
-/// Less time than this is not enough to start services and measure anything.
+/// The least time to start services and measure anything.
 const LEAST_BUDGET: Duration = Duration::from_secs(1);
 
-/// More rounds than any run has, and far from where their numbers would begin anew.
+/// The most rounds, far more than any run has and far from an overflow of their numbers.
 const MOST_ROUNDS: u32 = 1 << 24;
 
-/// What is written when a run is resumed.
+/// The files that resuming a run writes.
 const WRITTEN: [&str; 9] = [
     "lock",
     "trials.jsonl",
@@ -50,11 +50,11 @@ pub struct Unfinished {
     writer: Writer,
     data: RunData,
     pub origin: Origin,
-    /// Why it may be somebody else's; `None` if it is proven to be this user's.
+    /// Why the record may be somebody else's; `None` if it is proven to be this user's.
     foreign: Option<String>,
 }
 
-/// What a run already had when it was resumed; nothing for a new run.
+/// The progress of a record when its run was resumed; zero for a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past {
     /// Running time.
@@ -85,11 +85,11 @@ impl Unfinished {
             return Err(running());
         }
         let reopened = Writer::reopen(directory).map_err(|error| error.to_string())?;
-        // Another lasthop may have resumed it since the look above; only the lock is certain.
+        // Another lasthop may have resumed the run since the check above; only the lock is certain.
         let mut writer = reopened.ok_or_else(running)?;
         let foreign = own.made_here(directory).map(|key| writer.seal_with(key)).err();
         let mut data = store::read(directory).map_err(|error| error.to_string())?;
-        // What it names was in the home folder of the user who made it, and is looked for in that of this one.
+        // Paths below the home folder of the record's user become paths below this user's.
         data.header = record::in_use(&data.header).unwrap_or(data.header);
         let measured = data.has_measured();
         if let Some(why) = data.end.as_ref().and_then(|end| finished(end.stopped, measured)) {
@@ -141,7 +141,7 @@ impl Unfinished {
         self.data.header.given.as_ref()
     }
 
-    /// What resuming executes and connects to because the record says so; nothing if the record is proven to be this
+    /// What resuming executes and connects to because the record says so; `None` if the record is proven to be this
     /// user's.
     pub fn to_confirm(&self, settings: &Settings, experiment: &Experiment) -> Option<Consent> {
         let header = &self.data.header;
@@ -168,7 +168,7 @@ impl Unfinished {
 
     pub fn same_plan(&self, plan: &Plan) -> Result<(), Changed> {
         let header = &self.data.header;
-        // In the form of the record, which has `~` for the home folder.
+        // In the form of the record, with `~` for the home folder.
         let then = record::recorded(&(header.cases.clone(), header.factors.clone()));
         let same = then == record::recorded(&(plan.cases.clone(), plan.factors.clone()));
         self.unchanged(if same {
@@ -189,7 +189,7 @@ impl Unfinished {
                     "its environment.json is missing, so the machine on which it was measured is unknown".to_owned(),
                 );
             }
-            // It ended before anything was measured.
+            // The run ended before it measured anything.
             None => {}
         }
         let programs = then.map(|then| &then.programs);
@@ -231,7 +231,7 @@ impl Unfinished {
         self.data.rounds().map(|round| round.round).chain(started).max()
     }
 
-    /// What it already has. An incomplete round and its folder stay as they are; the next round gets a new number.
+    /// The progress so far. An incomplete round and its folder stay unchanged; the next round gets a new number.
     fn past(&self) -> Past {
         Past {
             took: Duration::from_nanos(self.data.took_ns()),
@@ -253,7 +253,7 @@ impl Unfinished {
     ) -> Result<Open, RunError> {
         self.same_machine(now, executables)?;
         let past = self.past();
-        // A run that was killed had no time for that.
+        // A run that was killed has not done this.
         kept::hide_names(&self.writer.services());
         let at = date::now();
         let resumption = Resumption {
@@ -279,7 +279,7 @@ impl Unfinished {
     }
 }
 
-/// Why a run that ended like this has nothing left to do. Where some cases work, the others get another chance.
+/// Why a run that ended like this has nothing left to do. If some cases work, the others get another chance.
 fn finished(stopped: Stopped, measured: bool) -> Option<&'static str> {
     match stopped {
         Stopped::Precision => Some("every interval is as narrow as you asked"),

@@ -1,8 +1,7 @@
-//! Which cases take turns: those that work, and that some comparison still needs.
+//! The cases that take turns: those that work and that a comparison still needs.
 //!
-//! Comparisons whose intervals are as narrow as asked leave, so that the others get their time. The width decides,
-//! never the verdict. Cases leave together: a reference with all that refer to it, and whatever a derived quantity ties
-//! to them.
+//! Cases leave when their intervals are as narrow as asked, which leaves time for others. The width decides, never the
+//! verdict. Cases leave together: a reference with all that refer to it, and cases tied by a derived quantity.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For `cases` cases; `ties` are those that are compared with each other or make a derived quantity.
+    /// A rotation of `cases` cases; `ties` are compared with each other or make a derived quantity.
     pub fn new(cases: usize, ties: impl IntoIterator<Item = Vec<usize>>) -> Self {
         let mut units: Vec<BTreeSet<usize>> = (0..cases).map(|case| BTreeSet::from([case])).collect();
         for tie in ties {
@@ -50,12 +49,12 @@ impl Rotation {
         self.left.iter().copied()
     }
 
-    /// Whether nothing is left to measure, because nothing works.
+    /// Whether no case works.
     pub fn all_failed(&self) -> bool {
         (0..self.failing.len()).all(|case| self.given_up(case))
     }
 
-    /// Counts the cases that had no result in a round, which may be given up.
+    /// Counts the consecutive rounds in which a case had no result.
     pub fn count_failures(&mut self, measured: impl Fn(usize) -> bool) {
         for case in 0..self.failing.len() {
             if !self.left.contains(&case) {
@@ -64,8 +63,8 @@ impl Rotation {
         }
     }
 
-    /// Lets go the cases that only need comparisons which are precise. `precise` says of a case whether its comparison
-    /// with its reference is; `None` where there is none or it never worked.
+    /// Releases groups of cases whose comparisons are all precise. `precise` says whether a case's comparison with its
+    /// reference is precise; `None` if it has no reference or never worked.
     pub fn let_go(&mut self, precise: impl Fn(usize) -> Option<bool>) {
         for unit in &self.units {
             let mut known = unit.iter().filter_map(|case| precise(*case)).peekable();

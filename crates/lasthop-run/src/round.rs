@@ -60,7 +60,7 @@ use super::{
     kept, lengths, probe, site,
 };
 
-/// The home of an account that has none, as Debian has it for `nobody`.
+/// HOME of an account without one, as on Debian for `nobody`.
 const NO_HOME: &str = "/nonexistent";
 /// Name of lasthop's own driver among the others.
 const OWN: &str = "lasthop";
@@ -68,27 +68,27 @@ const OWN: &str = "lasthop";
 /// The running processes of a round.
 pub struct Round {
     number: u32,
-    /// How long its start took, without what only the first one does.
+    /// How long the start took, without steps of the first round only.
     started: Duration,
-    /// How many blocks it should have.
+    /// The planned number of blocks.
     planned: u32,
-    /// By number of the stack; `None` if it did not start.
+    /// Stacks by number; `None` for a stack that did not start.
     stacks: Vec<Option<RunningStack>>,
-    /// By command.
+    /// Drivers by command.
     drivers: BTreeMap<String, RunningDriver>,
-    /// How many were started, including those that have ended.
+    /// Drivers started so far, including those that have ended.
     drivers_started: usize,
-    /// By index of the case: its driver, if the case works.
+    /// Drivers by index of the case; `None` if the case does not work.
     ready: Vec<Option<Ready>>,
     observer: Observer,
 }
 
-/// The driver that prepared a case. If another driver replaces it, that one does not know the case.
+/// The driver that prepared a case. A driver that replaces it does not know the case.
 #[derive(Clone)]
 struct Ready {
     driver: String,
     pid: i32,
-    /// What the driver was told.
+    /// The specification that the driver has.
     spec: Box<Spec>,
 }
 
@@ -96,7 +96,7 @@ struct Ready {
 struct RunningStack {
     stack: Stack,
     bindings: Bindings,
-    /// Whether a failure has already waited for a service to end. Only the first round has time for that.
+    /// Whether failures no longer wait for a service to end: one has waited, or this is not the first round.
     waited: bool,
 }
 
@@ -110,7 +110,7 @@ struct RunningDriver {
 }
 
 impl RunningDriver {
-    /// Prepares a case, with the paths of files as they are where the driver runs.
+    /// Prepares a case, with file paths as the driver sees them.
     fn prepare(&mut self, place: Option<&DriverPlace>, case: &str, spec: &Spec) -> Result<Proof, DriverError> {
         let there = place.map(|place| place.localise(spec)).transpose();
         let there = there.map_err(|cause| DriverError::Refused {
@@ -120,14 +120,14 @@ impl RunningDriver {
         self.driver.prepare(case, there.as_ref().unwrap_or(spec))
     }
 
-    /// The end of its input ends a driver.
+    /// Ends the driver by closing its input.
     fn stop(self) {
         drop(self.driver);
         let _ = self.process.stop(libc::SIGTERM, Duration::from_secs(2));
     }
 
-    /// A short trial that does not count. Where it has fewer replies than `least` says of it, another of up to the usual
-    /// length.
+    /// Runs a short trial that does not count, and another of up to the usual length if the first had fewer replies
+    /// than `least` says.
     fn warm_up(
         &mut self,
         case: &str,
@@ -163,24 +163,24 @@ impl RunningDriver {
     }
 }
 
-/// The longest measured part of the trial that warms a case up, in nanoseconds.
+/// The longest measure phase of a warm-up trial, in nanoseconds.
 const WARM_NS: u64 = 20_000_000;
-/// The same where replies are few.
+/// The longest if replies are few.
 const FEW_NS: u64 = 50_000_000;
-/// The longest that a server is loaded before it is measured without a look at Ctrl-C.
+/// The longest trial that settles a server, in nanoseconds. Ctrl-C is noticed between trials.
 const SETTLE_NS: u64 = 1_000_000_000;
-/// The fewest requests that tell how long replies of a case take. After the first round that is known.
+/// The fewest requests that show how long a case's replies take. After the first round this is known.
 const TELLING_REQUESTS: u64 = 5;
-/// How long a case is warmed up again until a connection of its link was seen.
+/// The longest time to warm a case up again until a connection of its link is seen.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A failure before it has its round and its case.
+/// A failure without its round and case.
 #[derive(Clone)]
 struct Trouble {
     stage: Stage,
     cause: String,
     log: Log,
-    /// Of the trial that failed, as far as its driver said.
+    /// The failed trial's result, as far as its driver reported it.
     result: Option<Box<TrialResult>>,
 }
 
@@ -192,7 +192,7 @@ impl From<&StartError> for Trouble {
 }
 
 impl Trouble {
-    /// Without a log.
+    /// A failure without a log.
     fn at(stage: Stage, cause: impl ToString) -> Self {
         Self {
             stage,
@@ -211,7 +211,7 @@ impl Trouble {
         Self::at(stage, cause).with(instance.read_log())
     }
 
-    /// Of a trial that yielded this.
+    /// Adds the result of the failed trial.
     fn after(self, result: Box<TrialResult>) -> Self {
         let result = Some(result);
         Self { result, ..self }
@@ -246,7 +246,7 @@ impl Trouble {
     }
 }
 
-/// Restarts servers that lasthop did not start, if there is a command for that and they have been measured already.
+/// Restarts servers that lasthop did not start, if there is a command for it and they have been measured already.
 fn restart_given(runner: &mut Runner<'_>, number: u32) -> Result<Vec<String>, String> {
     let Some(given) = runner.job.plan.given.as_ref().filter(|_| number > 0) else {
         return Ok(Vec::new());
@@ -263,7 +263,7 @@ impl Round {
     /// Starts all stacks at the same time, then verifies each case.
     ///
     /// # Errors
-    /// The record cannot be written. What does not start becomes a failure row of its cases.
+    /// The record cannot be written. A stack that does not start becomes failure rows of its cases.
     pub fn start(runner: &mut Runner<'_>, number: u32) -> Result<Self, RunError> {
         runner.round = number;
         let at = runner.elapsed();
@@ -290,7 +290,7 @@ impl Round {
                 same_servers = same;
                 round.start_stacks(runner)?;
             }
-            // What a guard that ends takes along is no failure of the stack.
+            // A guard that ends takes services along, which is no failure of the stack.
             Err(_) if runner.was_cut_off() => {}
             Err(trouble) => runner.fail_stack(number, 0, &Trouble::at(Stage::Start, trouble))?,
         }
@@ -308,10 +308,10 @@ impl Round {
         }
         round.started = begun.elapsed();
         let headroom = headroom::calibrate(&mut round, runner, &mut proofs)?;
-        // Nothing is measured while servers of the round before still end.
+        // Nothing is measured while servers of the previous round still end.
         runner.wait_for_stop()?;
         if runner.is_cut_short() {
-            // An incomplete round does not count, so what only the first round examines is left to the next one.
+            // An incomplete round does not count: the next one examines what only the first round examines.
             return Ok(round);
         }
         round.lengthen(runner);
@@ -426,7 +426,7 @@ impl Round {
         }
     }
 
-    /// Renders a case and starts its driver, whose name it returns.
+    /// Renders a case and starts its driver. Returns the driver's name.
     fn prepare(
         &mut self,
         runner: &Runner<'_>,
@@ -557,7 +557,7 @@ impl Round {
         })
     }
 
-    /// How long a case loads its servers before it is measured. Those that run already need it once.
+    /// How long a case loads its servers before the measurement. Servers that are never restarted settle only once.
     fn settling(&self, runner: &Runner<'_>, index: usize) -> Duration {
         let cases = &runner.job.plan.cases;
         // The cases of a stack load the same servers, one after the other, so each takes its share of the time.
@@ -574,8 +574,8 @@ impl Round {
         }
     }
 
-    /// Watches the link's server while the driver sends, unless the driver is the client of the link. Where the
-    /// application tells its connections, only a server that can be reached otherwise is watched.
+    /// Watches the link's server while the driver sends, unless the driver is the client of the link. If the
+    /// application reports its connections (`tells`), a server is watched only if it also listens at other addresses.
     fn watch_link(&self, runner: &Runner<'_>, case: &CasePlan, bindings: &Bindings, tells: bool) -> Option<LinkWatch> {
         let link = &runner.job.plan.experiment.link;
         if !runner.job.plan.experiment.services.contains_key(&link.from) {
@@ -589,14 +589,14 @@ impl Round {
         let listening = servers.filter_map(|server| Some((stack.instance(&server.name)?.pid, server.listen.clone())));
         let listening: Vec<Listening> = listening.collect();
         let is_known = |(_, address): &Listening| bindings.services.values().any(|one| is_at(&one.listen, address));
-        // The configuration is the same in every round, and long tables take long to read.
+        // The configuration never changes between rounds, and long tables take long to read.
         let looked_at = listening.iter().filter(|_| runner.is_first_round());
         let all = looked_at.flat_map(|(pid, _)| listener::listening(*pid).into_iter().map(|at| (*pid, at)));
         let others: Vec<Listening> = all.filter(|other| !is_known(other)).collect();
         (!tells || !others.is_empty()).then(|| LinkWatch::start(listening, others))
     }
 
-    /// All cases of a round get the same arrivals. Each round gets new ones.
+    /// The seed of arrivals, equal for all cases of a round and new in each round.
     fn arrivals_seed(&self, runner: &Runner<'_>) -> u64 {
         random::seed_for(runner.job.settings.seed, &["arrivals", &self.number.to_string()])
     }
@@ -611,7 +611,7 @@ impl Round {
             .unwrap_or_default()
     }
 
-    /// Starts a driver, lasthop's own without a command, unless it is already running. Returns its name.
+    /// Starts a driver, lasthop's own without a command, unless it already runs. Returns its name.
     fn start_driver(&mut self, runner: &Runner<'_>, command: Option<Vec<String>>) -> Result<String, Trouble> {
         let name = command
             .as_ref()
@@ -631,7 +631,7 @@ impl Round {
         Ok(name)
     }
 
-    /// Opens every case that works again, with new drivers.
+    /// Opens every working case again, with new drivers.
     fn reopen(&mut self, runner: &mut Runner<'_>, proofs: &mut IndexMap<String, Seen>) -> Result<(), RunError> {
         for running in std::mem::take(&mut self.drivers).into_values() {
             running.stop();
@@ -665,7 +665,7 @@ impl Round {
             let numbers: Vec<usize> = stacks.iter().map(|stack| stack.stack).collect();
             numbers.into_iter().zip(Stack::stop_all(stacks)).collect()
         });
-        // Without a thread everything was dropped, which kills it.
+        // If there is no thread, everything was dropped, which kills the processes.
         StoppingRound {
             round,
             ending: ending.ok(),
@@ -723,7 +723,7 @@ impl Round {
         ended.unwrap_or_else(|| Trouble::at(stage, seen).with(self.log_of(case)))
     }
 
-    /// If a service of the case ends, that explains more than a reset connection.
+    /// The end of a service of the case, if it ends: that explains more than a reset connection.
     fn wait_for_end(&mut self, case: &CasePlan, stage: Stage, seen: impl Display) -> Option<Trouble> {
         let (instance, exit) = self.stacks[case.stack].as_mut()?.wait_for_end()?;
         let ended = Trouble::ended(stage, instance, exit);
@@ -733,8 +733,8 @@ impl Round {
         })
     }
 
-    /// If the service has ended, replies come from something else, such as a worker that outlives its master, and must
-    /// not be measured. Nor must those of a stranger at its port.
+    /// Checks that the case's services run and share no port. Otherwise replies may come from another process, such as
+    /// a worker that outlives its master, and must not be measured.
     fn alive(&self, case: &CasePlan) -> Result<(), Trouble> {
         let Some(stack) = self.stacks[case.stack].as_ref().map(|up| &up.stack) else {
             return Ok(());
@@ -762,7 +762,7 @@ fn is_contained(stack: &PlannedStack) -> bool {
     stack.services.values().any(|service| service.container.is_some())
 }
 
-/// Whether a listener is at an address, whichever of a machine's addresses it listens at.
+/// Whether a listener is at an address; any address of the machine will do.
 fn is_at(address: &Address, listener: &Address) -> bool {
     match (address, listener) {
         (Address::Tcp(address), Address::Tcp(listener)) => address.port() == listener.port(),
@@ -770,11 +770,10 @@ fn is_at(address: &Address, listener: &Address) -> bool {
     }
 }
 
-/// How a stack ended, with its number.
+/// A stack's number, and how the stack ended.
 type Ended = (usize, Result<(), StartError>);
 
-/// A round whose drivers and services are being stopped. Each service has a deadline for that, after which it is
-/// killed.
+/// A round whose drivers and services are ending. A service that exceeds its deadline is killed.
 pub struct StoppingRound {
     round: u32,
     ending: Option<JoinHandle<Vec<Ended>>>,
@@ -796,10 +795,10 @@ impl StoppingRound {
             }
         }
         let folder = runner.writer.directory().join("services").join(self.round.to_string());
-        // Before files are shared: one that is rewritten later would no longer be a link.
+        // Before files are shared: a file that is rewritten later would no longer be a link.
         kept::hide_names(&folder);
         for (first, copy) in runner.kept.copies(&folder) {
-            // What cannot be shared stays a copy.
+            // A file that cannot be shared stays a copy.
             let _ = kept::share(&first, &copy);
         }
         Ok(())
@@ -807,8 +806,8 @@ impl StoppingRound {
 }
 
 impl RunningStack {
-    /// The service that ended by itself. A server whose workers cannot start may accept a connection first and end a
-    /// little later, so the first failure waits for that.
+    /// The service that ended by itself. A server whose workers cannot start may accept a connection and end a little
+    /// later, so the first failure waits.
     fn wait_for_end(&mut self) -> Option<(&Instance, Exit)> {
         let begun = Instant::now();
         while !self.waited
@@ -829,7 +828,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     };
     let record = runner.writer.directory();
     let below = log.strip_prefix(record).expect("it is in the record");
-    // Without following links, because a record that is resumed may be somebody else's.
+    // Without following links, because a resumed record may be somebody else's.
     let file = Folder::open(record).and_then(|record| {
         record.make(below.parent().expect("it has a folder"), 0o755)?;
         record.create(below, 0o644)
@@ -846,7 +845,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
     }
     if let Some(account) = runner.driver_account() {
         let needed = runner.sandbox.needed(runner.files_of_driver(&command), &account)?;
-        // lasthop's working directory and home may be closed to it.
+        // The account may have no access to lasthop's working directory and home.
         let home = [("HOME".to_owned(), NO_HOME.to_owned())];
         spawn = spawn.user(account.ids, &needed).directory("/").environment(&home);
     }
@@ -882,9 +881,9 @@ impl Runner<'_> {
         self.job.settings.placement.in_round(self.round, self.threads)
     }
 
-    /// The account that drivers run as, if not lasthop's own: that of the servers, unless one of these keeps lasthop's
-    /// rights, or runs in a container, where sockets belong to the user inside. What runs already may ask for rights that
-    /// only lasthop's user has.
+    /// The account of drivers, if not lasthop's: that of the servers, unless one keeps lasthop's rights or runs in a
+    /// container, where sockets belong to the user inside. Servers that run already may require rights that only
+    /// lasthop's user has.
     pub(super) fn driver_account(&self) -> Option<Account> {
         let plan = self.job.plan;
         let elsewhere = matches!(self.driver_place, Some(DriverPlace::Host(_)));
@@ -902,7 +901,7 @@ impl Runner<'_> {
         unprivileged.then(account::unprivileged)?.ok()
     }
 
-    /// What a driver of this command reads: programs, and files that it names.
+    /// Files that a driver with this command reads: programs, and files in its arguments.
     fn files_of_driver(&self, command: &[String]) -> Vec<PathBuf> {
         let words = command.iter().map(|word| {
             let path = word.contains('/').then(|| PathBuf::from(word));
@@ -912,7 +911,7 @@ impl Runner<'_> {
         words.chain(tools).flatten().filter(|path| path.is_absolute()).collect()
     }
 
-    /// lasthop as the driver that runs a tool.
+    /// The command line of lasthop as the driver that runs a tool.
     fn tool_command(&self, tool: &Tool) -> Result<Vec<String>, Trouble> {
         let located = self.programs.tool(tool.name);
         let choice = self.job.settings.tools.iter().find(|choice| choice.tool == tool.name);
@@ -1017,7 +1016,7 @@ impl Runner<'_> {
             .map(|located| located.path.as_path())
     }
 
-    /// `contained`: there are containers in its stack.
+    /// The wanted service; `contained` says whether its stack has containers.
     fn wanted_service(&self, name: &str, service: &StackService, contained: bool) -> Wanted {
         let experiment = &self.job.plan.experiment;
         let recipe = &experiment.recipes[&service.recipe];
@@ -1044,7 +1043,7 @@ impl Runner<'_> {
         wanted
     }
 
-    /// Whether a service of a stack gives up root's rights. What has containers shares sockets with them.
+    /// Whether a service gives up root's rights. In a stack with containers it keeps them, to share sockets with these.
     fn is_unprivileged(&self, service: &StackService, contained: bool) -> bool {
         match self.job.plan.experiment.recipes[&service.recipe].start.run_as {
             Some(RunAs::Own) => false,

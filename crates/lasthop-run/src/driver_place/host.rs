@@ -30,9 +30,9 @@ use lasthop_stack::{
     locate,
 };
 
-/// The longest that a command on the host may take.
+/// The longest time for a command on the host.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest line, and the most lines, before the keeper is ready. Start-up files of a shell may print too.
+/// The longest line in bytes, and the most lines, before the keeper is ready. A shell's start-up files may print too.
 const LINE: usize = 64 << 10;
 const LINES: usize = 200;
 /// ssh options that never ask the user anything and that detect a dead connection. They come after the user's own,
@@ -72,7 +72,7 @@ pub struct Host {
     destination: String,
     listen: Option<IpAddr>,
     same_network: bool,
-    /// Files of this machine that were copied there, by path.
+    /// Paths on the host of copied files, by path on this machine.
     copied: Mutex<HashMap<PathBuf, String>>,
     lines: Lines,
     keeper: GuardedChild,
@@ -113,13 +113,13 @@ impl Host {
             }
         }
         if !facts.contains_key("ready") {
-            // So that what ssh says as it ends is in the log.
+            // The keeper's end completes ssh's messages in the log.
             let _ = keeper.wait(Duration::from_secs(2));
             let said = files::end_of_log(&log);
             return Err(explain(&destination, facts.contains_key("folder"), &said));
         }
         let is = |key: &str, path: &str| facts.get(key).is_some_and(|there| *there == fact_here(path));
-        // Numbers of namespaces repeat from machine to machine.
+        // Inode numbers of namespaces repeat across machines, so the boot must match too.
         let same_network = is("boot", "/proc/sys/kernel/random/boot_id") && is("network", "/proc/self/ns/net");
         let program = program.replace("$d", facts.get("folder").map_or("", String::as_str));
         let host = Self {
@@ -175,7 +175,7 @@ impl Host {
         &self.destination
     }
 
-    /// In words.
+    /// The host, in words.
     pub fn place(&self) -> String {
         let here = if self.is_this_machine() {
             ", which is this machine"
@@ -208,7 +208,7 @@ impl Host {
         self.fact("boot") == fact_here("/proc/sys/kernel/random/boot_id")
     }
 
-    /// Whether a path names the same file there as here.
+    /// Whether a path names the same file on the host as here.
     pub fn shares_files(&self) -> bool {
         self.is_this_machine() && self.fact("files") == fact_here("/proc/self/ns/mnt")
     }
@@ -217,7 +217,7 @@ impl Host {
         self.same_network
     }
 
-    /// The command line that starts a driver there.
+    /// The command line that starts a driver on the host.
     pub fn drive(&self) -> Result<Vec<String>, String> {
         if self.keeper.exited().is_some() {
             return Err(format!(
@@ -232,14 +232,14 @@ impl Host {
 
     pub fn explain_end(&self) -> String {
         let host = &self.destination;
-        // A lost host ends both connections, but not at the same moment.
+        // If the host is lost, both connections end, but not at the same moment.
         match self.keeper.wait(Duration::from_secs(1)) {
             Ok(None) => format!(" on {host}: it was killed there, or its own connection was cut"),
             _ => format!(": the ssh connection to {host} was lost"),
         }
     }
 
-    /// The load, with the trusted certificate copied to where the driver runs.
+    /// The load, with the trusted certificate copied to the host.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         let mut spec = spec.clone();
         if let Some(authority) = spec.endpoint.tls.as_mut().and_then(|tls| tls.authority.as_mut()) {
@@ -282,7 +282,7 @@ impl Drop for Host {
 
 fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, String> {
     let program = locate::on_path("ssh").ok_or("`ssh` is missing; install openssh-client")?;
-    // Even if the user's configuration requests a terminal, which would alter the bytes of the executable.
+    // `-T`, because the user's configuration may request a terminal, which would alter the bytes of the executable.
     let mut words = vec![program.display().to_string(), "-T".to_owned()];
     if let Some(config) = &remote.config {
         words.extend(["-F".to_owned(), config.display().to_string()]);
@@ -293,7 +293,7 @@ fn ssh_command(login: &Login, remote: &Remote) -> Result<Vec<String>, String> {
     if let Some(port) = login.port {
         words.extend(["-p".to_owned(), port.to_string()]);
     }
-    // After `--` no destination is taken for an option.
+    // `--` keeps ssh from reading the destination as an option.
     words.extend(["--".to_owned(), login.destination.clone()]);
     Ok(words)
 }
@@ -321,7 +321,7 @@ fn converse(
     ))))
 }
 
-/// Sends in parts. Each part has a deadline, but the whole may take as long as it needs.
+/// Sends in parts. Each part has a deadline; the whole has none.
 fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineError> {
     let mut part = vec![0; 64 << 10];
     loop {
@@ -332,14 +332,14 @@ fn send(lines: &mut Lines, executable: &mut io::Take<File>) -> Result<(), LineEr
     }
 }
 
-/// Content of a file here, or what a link leads to.
+/// The content of a file on this machine, or the target of a link.
 fn fact_here(path: &str) -> String {
     let linked = || fs::read_link(path).map(|to| to.display().to_string());
     let text = linked().or_else(|_| files::text(path)).unwrap_or_default();
     text.trim().to_owned()
 }
 
-/// Translates ssh's messages.
+/// Translates ssh's messages into advice.
 fn explain(host: &str, logged_in: bool, log: &str) -> String {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let said = lines.next_back().unwrap_or("it printed nothing");

@@ -5,9 +5,9 @@
 //! | [`namespace`] | a network namespace, found or created, and this machine's address as seen from it |
 //! | [`host`] | another host, to which lasthop is copied; its driver speaks the same protocol over ssh |
 //!
-//! What clients reach over TCP must then listen on an address that the driver can reach. Everything behind it stays as
-//! it is. Unix sockets with a path belong to the file system and can be reached from every network namespace of the
-//! machine. Abstract ones belong to a network namespace.
+//! The service under load must then listen on a TCP address that the driver can reach. The services behind it stay
+//! unchanged. A Unix socket with a path belongs to the file system and can be reached from every network namespace of
+//! the machine; an abstract socket belongs to one network namespace.
 
 pub mod host;
 pub mod namespace;
@@ -48,7 +48,7 @@ impl DriverPlace {
         })
     }
 
-    /// For the record.
+    /// The place as the record has it.
     pub fn describe(&self) -> record::DriverPlace {
         match self {
             Self::Namespace(namespace) => record::DriverPlace {
@@ -62,7 +62,7 @@ impl DriverPlace {
         }
     }
 
-    /// The command line that starts a driver there; `None` stands for lasthop's own.
+    /// The command line that starts a driver in this place; `None` stands for lasthop's own driver.
     pub fn command(&self, own: &str, command: Option<Vec<String>>) -> Result<Vec<String>, String> {
         match self {
             Self::Namespace(_) => Ok(command.unwrap_or_else(|| vec![own.to_owned(), "drive".to_owned()])),
@@ -76,7 +76,7 @@ impl DriverPlace {
         }
     }
 
-    /// Makes the servers of `target` listen where the driver can reach them.
+    /// Makes the servers of `target` listen on an address that the driver can reach.
     pub fn make_reachable(
         &self,
         bindings: &mut Bindings,
@@ -115,7 +115,7 @@ impl DriverPlace {
         }
     }
 
-    /// Why the driver cannot connect to an address; `None` if nothing speaks against it.
+    /// Why the driver cannot connect to an address; `None` if it probably can.
     pub fn refuses(&self, address: &Address) -> Option<String> {
         let place = || self.describe().place;
         match (self, address) {
@@ -141,7 +141,7 @@ impl DriverPlace {
         }
     }
 
-    /// The load, with the paths of files as they are where the driver runs.
+    /// The load, with file paths as the driver sees them.
     pub fn localise(&self, spec: &Spec) -> Result<Spec, String> {
         match self {
             Self::Namespace(_) => Ok(spec.clone()),
@@ -149,7 +149,7 @@ impl DriverPlace {
         }
     }
 
-    /// File of the network namespace of this machine that the driver runs in, and whose counters can be read.
+    /// File of the driver's network namespace, if it is on this machine and its counters can be read.
     pub fn network(&self) -> Option<&Path> {
         match self {
             Self::Namespace(namespace) => Some(&namespace.file),
@@ -157,12 +157,12 @@ impl DriverPlace {
         }
     }
 
-    /// Whether the driver uses this machine's CPUs without descending from lasthop.
+    /// Whether the driver runs on this machine but does not descend from lasthop.
     pub fn is_stranger_here(&self) -> bool {
         matches!(self, Self::Host(host) if host.is_this_machine())
     }
 
-    /// What the end of a driver there may mean.
+    /// The possible cause if a driver ends unexpectedly, for error messages.
     pub fn explain_end(&self) -> String {
         match self {
             Self::Namespace(_) => String::new(),

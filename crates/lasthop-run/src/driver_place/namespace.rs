@@ -18,20 +18,20 @@ use lasthop_system::{
     namespace::{go_into, own_addresses},
 };
 
-/// How long a connection from inside to one address may take.
+/// The longest time to connect from inside the namespace to one address.
 const REACH: Duration = Duration::from_secs(2);
 
 /// A namespace that the driver enters.
 #[derive(Debug)]
 pub struct DriverNamespace {
-    /// In words.
+    /// The namespace, in words.
     pub place: String,
-    /// Through which it is entered.
+    /// The file that opens the namespace.
     pub file: PathBuf,
     /// The addresses at which the driver reaches this machine.
     v4: Option<IpAddr>,
     v6: Option<IpAddr>,
-    /// Kept until the run ends, if lasthop created it.
+    /// The namespace, if lasthop created it: kept until the run ends.
     _made: Option<Namespace>,
 }
 
@@ -52,7 +52,7 @@ impl DriverNamespace {
         })
     }
 
-    /// Uses an existing one, and finds out by trying which addresses of this machine can be reached from it.
+    /// Uses an existing namespace, and tries which addresses of this machine can be reached from it.
     pub fn find(name: &str, path: &Path) -> Result<Self, String> {
         let file = files::open_linked(path).map_err(|cause| {
             let others = match &named()[..] {
@@ -120,7 +120,7 @@ impl DriverNamespace {
     }
 }
 
-/// Named namespaces of this machine.
+/// The named network namespaces of this machine, sorted.
 fn named() -> Vec<String> {
     let entries = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -130,13 +130,13 @@ fn named() -> Vec<String> {
     names
 }
 
-/// The addresses of this machine that a thread inside can reach, and where this process answers.
+/// The addresses of this machine that a thread in the namespace can reach, with this process at the other end.
 fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAddr>> {
     let listeners: Vec<(IpAddr, TcpListener)> = addresses
         .into_iter()
         .filter_map(|address| Some((address, TcpListener::bind((address, 0)).ok()?)))
         .collect();
-    // A namespace belongs to a thread: this one enters it and ends.
+    // Namespaces belong to threads: this thread enters the namespace and ends.
     let tried = std::thread::Builder::new().spawn(move || {
         go_into(&namespace)?;
         let reached = listeners
@@ -148,14 +148,14 @@ fn reached_from(namespace: File, addresses: Vec<IpAddr>) -> io::Result<Vec<IpAdd
     tried.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Connects to a listener of this process, and proves by an exchange in both directions that it is the right one.
+/// Connects to a listener of this process, and proves with an exchange that this listener accepted the connection.
 fn answers(listener: &TcpListener) -> bool {
     let word = std::process::id().to_le_bytes();
     let exchange = || -> io::Result<bool> {
         let mut client = connect(&Address::Tcp(listener.local_addr()?), REACH)?;
         client.write_all(&word)?;
         listener.set_nonblocking(true)?;
-        // Whoever answered has completed the connection: if it was this listener, it is in its queue.
+        // The connection is established. If this listener took it, it is in the listener's queue.
         let (mut server, from) = listener.accept()?;
         server.set_nonblocking(false)?;
         server.set_read_timeout(Some(REACH))?;

@@ -2,20 +2,20 @@
 
 use lasthop_protocol::spec::{Model, Spec};
 
-/// Connections of the closed loop that measures the capacity: the first that do not overload the case themselves.
+/// Connections of the closed loop that measures the capacity: the first number that does not overload the case counts.
 pub const CAPACITY_CONNECTIONS: [u32; 4] = [16, 8, 4, 2];
-/// The name under which the driver knows the closed loop of a case.
+/// The driver's name for the closed loop of a case.
 pub fn closed_name(case: &str) -> String {
     format!("{case} (capacity)")
 }
 
 /// The closed loop that warms a case up.
 pub fn closed(spec: &Spec) -> Spec {
-    // As few as there may be, so that warming up overloads nothing.
+    // The fewest connections, so that warming up overloads nothing.
     with_connections(spec, CAPACITY_CONNECTIONS[3])
 }
 
-/// The closed loop with so many connections at most.
+/// The closed loop with at most `most` connections.
 pub fn with_connections(spec: &Spec, most: u32) -> Spec {
     let connections = spec.connections.min(most);
     Spec {

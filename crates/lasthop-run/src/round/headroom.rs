@@ -1,5 +1,4 @@
-//! Measures how much more load the generator can generate: runs each load of the run once, briefly, against a server
-//! that does nothing.
+//! Measures the headroom of the load generator: runs each load of the run once, briefly, against a null server.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,7 +15,7 @@ use lasthop_system::cpus;
 use super::{OWN, Round};
 use crate::{RunError, Runner};
 
-/// Phases of a calibration. Starting its server takes about as long again.
+/// Phases of a calibration. Starting the null server takes about as long again.
 const PHASES: TrialPhases = TrialPhases {
     warm_up_ns: 20_000_000,
     measure_ns: 100_000_000,
@@ -24,11 +23,11 @@ const PHASES: TrialPhases = TrialPhases {
 /// Name of the calibration among the driver's cases.
 const CASE: &str = "headroom";
 
-/// Below this, the generator may be what limits a case.
+/// The least headroom. Below it, the generator may limit a case.
 const ENOUGH: f64 = 1.5;
 
-/// Requests per second by case, in the first round. Where CPUs are free, the driver takes more threads until it could do
-/// [`ENOUGH`] times what each case does: the same for all cases, because they are compared.
+/// Requests per second against a null server by case, in the first round. If CPUs are free, the driver gets more
+/// threads until each case has [`ENOUGH`] headroom: the same number for all, because they are compared.
 pub fn calibrate(
     round: &mut Round,
     runner: &mut Runner<'_>,
@@ -47,17 +46,17 @@ pub fn calibrate(
     }
 }
 
-/// As many threads as lasthop's own driver may take unasked.
+/// The most threads that lasthop's own driver takes by default.
 fn most_threads(runner: &Runner<'_>) -> u32 {
     match &runner.job.settings.placement {
         Placement::Compact { driver, .. } => *driver,
-        // Where the scheduler places servers that run already, three of four CPUs are theirs.
+        // If the scheduler places running servers, three of four CPUs are theirs.
         Placement::Free if runner.job.plan.given.is_some() => (cpus::allowed().len() as u32 / 4).clamp(1, MOST_THREADS),
         Placement::Free | Placement::Apart { .. } | Placement::Same { .. } => 1,
     }
 }
 
-/// Whether a case could have more threads, and needs them.
+/// Whether a case needs more threads and can use them.
 fn is_at_limit(
     round: &mut Round,
     runner: &Runner<'_>,
@@ -80,9 +79,8 @@ fn is_at_limit(
     })
 }
 
-/// Requests per second against a server that does nothing, by case. Loads that differ only in their address share a
-/// calibration. Cases without one (a classic tool, lasthop's own protocols, a null server that does not start) are left
-/// out.
+/// Requests per second against a null server, by case. Loads that differ only in their address share a calibration.
+/// Cases without a null server (a classic tool, lasthop's own protocols, a failed start) are left out.
 fn reached(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Seen>) -> IndexMap<String, f64> {
     let mut known: HashMap<String, Option<f64>> = HashMap::new();
     let mut found = IndexMap::new();
@@ -105,8 +103,7 @@ fn reached(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, See
     found
 }
 
-/// Always a closed loop with the case's engine, even if the case has a rate, because the question is how much is
-/// possible.
+/// The closed loop of a load, even if it has a rate: the maximum is measured.
 fn closed(spec: &Spec) -> Spec {
     let engine = if spec.model == Model::Closed {
         spec.engine

@@ -1,8 +1,8 @@
 //! A round of a run with overload: the capacity of every case in a closed loop, then each load once, in random order,
-//! on all cases that are compared right after each other.
+//! on compared cases right after each other.
 //!
-//! The loads are multiples of the capacity that the first round found, the lowest of the compared cases', so that all
-//! of them are offered the same, in every round.
+//! Loads are multiples of the capacity in the first round, the lowest of the compared cases, so that all are offered
+//! the same in every round.
 
 use std::{
     fs::File,
@@ -30,16 +30,16 @@ use crate::{
     pause::Pause,
 };
 
-/// How often the capacity of a case is measured in a round. The highest counts: what disturbs a trial lowers it.
+/// Capacity trials per case in a round. The highest result counts, because disturbances lower it.
 const CAPACITY_TRIALS: usize = 2;
-/// How long it runs before it counts, in nanoseconds.
+/// Warm-up of a capacity trial, in nanoseconds.
 const CAPACITY_WARM_UP: u64 = 500_000_000;
-/// Parts of the usual load, of which the recovery is told.
+/// Length of the slots of usual load that show the recovery, in nanoseconds.
 const SLOT_NS: u64 = 100_000_000;
-/// What is read of a log after each load, in bytes.
+/// The most bytes read from a log after each load.
 const MOST_OF_A_LOG: u64 = 256 << 20;
 
-/// What a case is offered.
+/// The load offered to a case.
 #[derive(Clone, Copy)]
 enum Offer {
     Capacity,
@@ -55,7 +55,7 @@ impl Offer {
     }
 }
 
-/// The usual load, this one, and the usual one again if this is above capacity.
+/// The usual load, the given one, and the usual one again if the given one exceeds the capacity.
 fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity: f64) -> Vec<LoadStage> {
     let usual = |length_ns| LoadStage {
         rate: capacity * USUAL_LOAD,
@@ -78,8 +78,8 @@ fn stages(settings: &Settings, overload: &OverloadSettings, times: f64, capacity
     stages
 }
 
-/// Correct replies per second by index of the case: the lowest capacity of the compared cases in the first round that
-/// has theirs.
+/// Capacity by index of the case, in correct replies per second: the lowest of the compared cases in the first round
+/// that measured theirs.
 fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
     let mut found = vec![None; cases.len()];
     let measured: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.times.is_none()).collect();
@@ -108,7 +108,7 @@ fn capacities(data: &RunData, cases: &[CasePlan]) -> Vec<Option<f64>> {
 }
 
 impl Round {
-    /// As [`Round::blocks`].
+    /// Like [`Round::blocks`], with overload.
     pub fn overload(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
         let begun = Instant::now();
         let settings = runner.job.settings.overload.clone().expect("asked for");
@@ -223,7 +223,7 @@ impl Round {
         last
     }
 
-    /// The logs whose lines are counted, from here on.
+    /// The logs whose lines are counted, from their present end on.
     fn logs(&self, runner: &Runner<'_>, case: &CasePlan) -> Vec<Watched> {
         let wanted = &runner.job.plan.experiment.overload.log;
         let Some(up) = &self.stacks[case.stack] else {
@@ -241,7 +241,7 @@ impl Round {
     }
 }
 
-/// A log from a place on, and what its lines are counted by: a text that is in them, by what that means.
+/// An open log, and by meaning the texts whose lines are counted.
 struct Watched {
     file: File,
     texts: IndexMap<String, String>,
@@ -253,7 +253,7 @@ fn counted(logs: &[Watched]) -> IndexMap<String, u64> {
         for meaning in texts.keys() {
             all.entry(meaning.clone()).or_insert(0);
         }
-        // A server may write faster than this reads. What cannot be read counts as nothing said.
+        // A server may write faster than this reads. Unreadable lines do not count.
         for line in BufReader::new(file.take(MOST_OF_A_LOG))
             .split(b'\n')
             .map_while(Result::ok)

@@ -1,9 +1,8 @@
-//! Profile trials: trials under observation, after the measured ones of a round. They say where the CPU time goes, and
+//! Profile trials: trials under observation, after the measured trials of a round. They show where CPU time goes, and
 //! are in no figure.
 //!
-//! They come last, so that neither observing nor what it leaves behind (symbols that were read, a CPU's caches) is in a
-//! measured trial, and in each round, so that what differs from one start of the servers to the next is in the
-//! intervals of layers, too.
+//! They come last, so that no measured trial includes the observation or its effects (read symbols, a CPU's caches).
+//! Every round has some, so that the intervals of layers include how starts of the servers differ.
 
 use std::{fmt::Display, time::Duration};
 
@@ -24,14 +23,14 @@ use crate::{
     pause::Pause,
 };
 
-/// Every so many rounds, events are counted, too. Counts hardly vary.
+/// Rounds per count of events. Counts hardly vary.
 const COUNTED: u32 = 4;
-/// The shortest measure phase of one, in nanoseconds: a few hundred samples.
+/// The shortest measure phase of a profile trial, in nanoseconds: a few hundred samples.
 const LEAST_NS: u64 = 400_000_000;
-/// What a profile trial takes besides, as a rule: opening counters, reading symbols.
+/// The usual extra time of a profile trial: opening counters, reading symbols.
 const BESIDE: Duration = Duration::from_millis(300);
 
-/// What a profile trial sees.
+/// What a profile trial records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sees {
     Samples,
@@ -39,8 +38,8 @@ enum Sees {
 }
 
 impl Round {
-    /// What the profile trials of each case see in this round, in turn. Counting would show in samples, so it has trials of
-    /// its own.
+    /// What the profile trials of each case record in this round, in turn. Counting would show in samples, so it has
+    /// trials of its own.
     fn turns_of_profiles(&self) -> &'static [Sees] {
         let all = &[Sees::Samples, Sees::Counts];
         if self.number.is_multiple_of(COUNTED) {
@@ -50,7 +49,7 @@ impl Round {
         }
     }
 
-    /// How long the profile trials of this round take, as a rule.
+    /// The usual duration of this round's profile trials.
     pub(super) fn profiling(&self, runner: &Runner<'_>) -> Duration {
         if runner.layers.is_none() {
             return Duration::ZERO;
@@ -63,12 +62,12 @@ impl Round {
         once.sum::<Duration>() * self.turns_of_profiles().len() as u32
     }
 
-    /// Makes the profile trials of a round.
+    /// Runs the profile trials of a round.
     ///
     /// # Errors
-    /// The record cannot be written. What cannot be observed is said once, and fails nothing.
+    /// The record cannot be written. A failed observation is reported once, and fails nothing.
     pub fn profile(&mut self, runner: &mut Runner<'_>) -> Result<(), RunError> {
-        // A pair of blocks that no measured one is in.
+        // The first pair of blocks without measured trials.
         let first = self.planned + self.planned % 2;
         for (block, sees) in (first..).zip(self.turns_of_profiles()) {
             for case in runner.schedule.order(self.number, block) {
@@ -85,7 +84,7 @@ impl Round {
         Ok(())
     }
 
-    /// `None` if the case has no result, or was interrupted by a pause.
+    /// `None` if the case has no result or a pause interrupted it.
     fn profile_trial(
         &mut self,
         runner: &mut Runner<'_>,
@@ -118,7 +117,7 @@ impl Round {
             .get_mut(&driver)
             .map(|running| running.driver.trial(&plan.case, phases));
         let profile = profiler.stop()?;
-        // Whoever is interrupted names no functions, which would then have no layer.
+        // After an interrupt, functions lack names and would have no layer.
         if interrupt::heard() {
             return Ok(None);
         }
@@ -166,14 +165,14 @@ fn profile_phases(phases: TrialPhases) -> TrialPhases {
 }
 
 impl Runner<'_> {
-    /// Begins to observe, if the run is to be explained and may be.
+    /// Begins to observe, if the run is to be explained and the system allows it.
     pub fn begin_to_observe(&mut self) -> Result<(), RunError> {
         let Some(explain) = &self.job.settings.explain else {
             return Ok(());
         };
         let layers = match Layers::with("--layers", &explain.layers) {
             Ok(layers) => layers,
-            // Of a record that was changed: whoever typed them was told.
+            // The record was changed: a user who typed these layers was told earlier.
             Err(mistake) => return self.cannot_observe(&mistake),
         };
         if let Err(missing) = Profiler::available() {
@@ -187,7 +186,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Observes nothing more, and says why.
+    /// Stops observing, and reports why.
     fn cannot_observe(&mut self, missing: &impl Display) -> Result<(), RunError> {
         self.layers = None;
         let why = format!("there are no layers in this run: {missing}");

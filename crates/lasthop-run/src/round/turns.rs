@@ -1,8 +1,8 @@
 //! The trials of a round, one after the other.
 //!
-//! Nothing but a look at processes and counters lies between two trials of one stack: it ends one and begins the next.
-//! Between those of two stacks there is a look at each. What the driver says of a trial is read and written while the
-//! next one warms up.
+//! Between two trials of one stack, one snapshot of processes and counters ends the first and begins the second.
+//! Between trials of two stacks, each stack gets a snapshot. The driver's report of a trial is read and written while
+//! the next one warms up.
 
 use std::{
     rc::Rc,
@@ -26,14 +26,14 @@ use crate::{
     pause::Pause,
 };
 
-/// Whose turn it is.
+/// A trial's place in the round.
 #[derive(Clone, Copy)]
 struct Turn {
     block: u32,
     position: u32,
     /// Index of the case.
     case: usize,
-    /// The lengths of the trial, if they are not those of the settings.
+    /// The lengths of the trial, if they differ from the settings.
     phases: Option<TrialPhases>,
 }
 
@@ -52,16 +52,16 @@ struct TrialReply {
     turn: Turn,
     driver: String,
     at: Duration,
-    /// Whether there was a pause in it.
+    /// Whether a pause interrupted the trial.
     paused: bool,
     before: Rc<Snapshot>,
     after: Rc<Snapshot>,
 }
 
-/// What the driver said of a trial, as it came.
+/// The driver's report of a trial, not yet parsed.
 type Said = Result<Answer, DriverError>;
 
-/// A trial has no result.
+/// Why a trial has no result.
 enum Unusable {
     Driver(DriverError),
     /// Too few correct replies.
@@ -77,7 +77,7 @@ fn read(said: Said) -> Result<TrialResult, Unusable> {
 }
 
 impl Round {
-    /// Drives blocks until the round is over; `Some` if the whole run must end. Also says how long that took.
+    /// Drives blocks until the round is over; `Some` if the whole run must end. Also returns how long that took.
     pub fn blocks(&mut self, runner: &mut Runner<'_>) -> (Result<Option<Stopped>, RunError>, Duration) {
         let begun = Instant::now();
         let mut last = None;
@@ -87,7 +87,7 @@ impl Round {
         (written.and(stopped), took)
     }
 
-    /// `last` is the trial that has yet to be written.
+    /// `last` is the trial that is not yet written.
     fn turns(
         &mut self,
         runner: &mut Runner<'_>,
@@ -137,7 +137,8 @@ impl Round {
         Ok(None)
     }
 
-    /// Runs a trial, and meanwhile writes the one before. One that failed is examined afterwards: that may take long.
+    /// Runs a trial, and writes the previous one meanwhile. A failed one is examined afterwards, because that may take
+    /// long.
     fn turn(
         &mut self,
         runner: &mut Runner<'_>,
@@ -165,7 +166,7 @@ impl Round {
         if let Some((failed, why)) = failed {
             self.settle(runner, failed, Err(why))?;
         }
-        // Only after what looks like a result may the next trial begin before this one is examined.
+        // Only if the reply looks like a result may the next trial begin before it is examined.
         if said.as_ref().is_ok_and(Answer::is_result) {
             *last = Some((reply, said));
             return Ok(());
@@ -189,7 +190,7 @@ impl Round {
             .get_mut(&driver)
             .filter(|running| running.process.pid == pid)
         else {
-            // It ended during another case, whose row has the reason.
+            // The driver ended during another case, whose row has the reason.
             let trouble = Trouble::at(Stage::Trial, DriverError::Ended);
             self.give_up(runner, turn.case, turn.block, trouble)?;
             return Ok(None);
@@ -238,7 +239,7 @@ impl Round {
         (reply, said)
     }
 
-    /// Writes a trial, or why it has no result.
+    /// Writes a trial, or why it failed.
     fn settle(
         &mut self,
         runner: &mut Runner<'_>,
@@ -263,7 +264,7 @@ impl Round {
             Ok(result) => {
                 let mut observations = self.observer.between(&reply.before, &reply.after, case.stack);
                 if runner.driver_place.as_ref().is_some_and(DriverPlace::is_stranger_here) {
-                    // It descends from sshd, but it is not foreign load.
+                    // The driver descends from sshd, but is not foreign load.
                     let machine = &mut observations.machine;
                     machine.foreign_ns -= result.cost.cpu_ns().cast_signed();
                     machine.others_ns = machine.others_ns.saturating_sub(result.cost.cpu_ns());
@@ -285,7 +286,7 @@ impl Round {
         }
     }
 
-    /// Writes why a trial failed, whose case has no more of them in this round.
+    /// Writes why a trial failed, and ends the case for this round.
     pub(super) fn give_up(
         &mut self,
         runner: &mut Runner<'_>,
@@ -293,7 +294,7 @@ impl Round {
         block: u32,
         trouble: Trouble,
     ) -> Result<(), RunError> {
-        // It may have failed before, while its next trial was under way.
+        // The case may have failed before, while its next trial was in progress.
         if runner.was_cut_off() || self.ready[case].take().is_none() {
             return Ok(());
         }
@@ -301,7 +302,7 @@ impl Round {
     }
 }
 
-/// Why a trial has no result: it has no correct reply, or a wrong one in ten.
+/// Why a trial has no result: no correct reply, or at least one error for ten correct replies.
 pub(super) fn failure(result: &TrialResult) -> Option<String> {
     let errors = result.error_total();
     if result.requests > 0 && errors * 10 < result.requests_total {
