@@ -5,7 +5,7 @@ use std::path::Path;
 use lasthop_model::binding::Account;
 use lasthop_system::files;
 
-/// The effective user and group of this process, by name if `/etc/passwd` and `/etc/group` have one.
+/// The effective user and group of this process, by name if `/etc/passwd` and `/etc/group` have the name.
 pub fn current() -> Account {
     let user = rustix::process::geteuid();
     let group = rustix::process::getegid();
@@ -32,7 +32,7 @@ pub fn unprivileged() -> Result<Account, String> {
 
 const PASSWD: &str = "/etc/passwd";
 
-/// The kernel's number for nobody, for a machine whose accounts have no names, as in an image made from scratch.
+/// The kernel's number for nobody, for machines without account names, such as images made from scratch.
 const OVERFLOW: u32 = 65_534;
 
 fn nobody(accounts: &Path) -> Option<Account> {
@@ -47,7 +47,7 @@ fn nobody(accounts: &Path) -> Option<Account> {
     })
 }
 
-/// The account without any rights that every system has.
+/// The account without rights that every system has.
 const NOBODY: &str = "nobody";
 
 fn named(user: &str, accounts: &Path) -> Option<Account> {
@@ -64,7 +64,7 @@ fn named(user: &str, accounts: &Path) -> Option<Account> {
     })
 }
 
-/// Both files have `name:password:number:…` lines.
+/// The name with this number in a file of `name:password:number:…` lines; the number if it has no name.
 fn name_in(file: &str, number: u32) -> String {
     let wanted = number.to_string();
     let text = files::text(file).unwrap_or_default();

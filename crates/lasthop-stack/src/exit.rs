@@ -1,4 +1,4 @@
-//! How a process ends, and names of signals, as recipes write them.
+//! How processes end, and the names of signals in recipes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ impl Exit {
         self == Self::Code(0)
     }
 
-    /// What to do about a server that ended like this, of which nobody had asked it.
+    /// Advice for a server that ended like this without being asked to.
     pub fn advice(self) -> &'static str {
         if self.success() {
             "; a server must stay in the foreground: turn its daemon mode off"
@@ -63,7 +63,7 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
-/// Sends a signal to a process that was not waited for yet.
+/// Sends a signal to a process that has not been waited for.
 pub(crate) fn send_signal(pid: i32, signal: i32) {
     // SAFETY: kill has no memory effects; pid is that of one process, never 0 or negative.
     unsafe {

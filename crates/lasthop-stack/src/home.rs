@@ -1,4 +1,4 @@
-//! The data folder of lasthop: run records, and what `lasthop setup` installs.
+//! lasthop's data folder: run records, and packages that `lasthop setup` installs.
 
 use std::{
     env,
@@ -11,10 +11,10 @@ use std::{
 use lasthop_model::manager::LANGUAGES;
 use lasthop_system::{files, owner};
 
-/// Folders in it, besides those of languages.
+/// Folders in the data folder, besides those of languages.
 const MADE: [&str; 7] = ["runs", "experiments", "services", "repro", "selftest", "check", "cache"];
 
-/// The data folder. It need not exist yet.
+/// The data folder. It may not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home(PathBuf);
 
@@ -27,12 +27,12 @@ impl Home {
     /// A folder of the caller's choice.
     pub fn at(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        // The guard and the servers have other working directories, where a relative path would lead elsewhere.
+        // An absolute path, because the guard and the servers have other working directories.
         Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
-        // An empty variable counts as unset, as the XDG Base Directory Specification has it.
+        // An empty variable counts as unset, as the XDG Base Directory Specification requires.
         let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         set("LASTHOP_HOME")
             .or_else(|| set("XDG_DATA_HOME").map(|path| path.join("lasthop")))
@@ -59,17 +59,17 @@ impl Home {
         &self.0
     }
 
-    /// Where run records are kept.
+    /// The folder of run records.
     pub fn runs(&self) -> PathBuf {
         self.0.join("runs")
     }
 
-    /// The packages of a language that are installed for an experiment.
+    /// The folder of an experiment's packages of a language.
     pub fn packages(&self, language: &str, experiment: &str) -> PathBuf {
         self.0.join(language).join(experiment)
     }
 
-    /// Refuses packages of an experiment that another account could have made or changed: they are executed.
+    /// Refuses packages of an experiment that another account could have made or changed, because they are executed.
     pub fn check_packages(&self, experiment: &str) -> Result<(), String> {
         LANGUAGES.iter().try_for_each(|language| {
             let folder = self.packages(language.name, experiment);
@@ -78,10 +78,10 @@ impl Home {
         })
     }
 
-    /// Takes from other accounts the right to write in the data folder and in those that lasthop makes in it, where the
-    /// umask left it to them. Yields those folders. What others have put there meanwhile is theirs, and refused.
+    /// Removes write permission of other accounts from the data folder and lasthop's folders in it, if the umask left
+    /// it. Returns the folders that changed. Files that others have put there remain theirs, and are refused.
     pub fn tighten(&self) -> Vec<PathBuf> {
-        // A folder without it may be anything that a variable names, such as `/tmp`.
+        // A folder without run records may be anything that a variable names, such as `/tmp`.
         if !self.runs().is_dir() {
             return Vec::new();
         }
@@ -100,8 +100,8 @@ impl Home {
         folders.filter(tightened).collect()
     }
 
-    /// Lets other accounts pass through the data folder, and not look: root's servers run as one, which must reach what is
-    /// installed there. The folders that are nobody else's business stay closed.
+    /// Lets other accounts pass through the data folder without listing it: root's servers run as another account, and
+    /// must reach installed packages. Private folders stay closed.
     pub fn let_pass(&self) -> Result<(), String> {
         let change = || {
             fs::set_permissions(
@@ -113,15 +113,15 @@ impl Home {
     }
 
     /// Makes a folder below the data folder (or the data folder itself, for an empty path), for this account alone, and
-    /// proves that it can be written, by writing.
+    /// proves by writing that it is writable.
     pub fn writable(&self, below: impl AsRef<Path>) -> Result<PathBuf, String> {
         let path = self.0.join(below);
         let check = || owner::foreign_on_way(&self.0, &path).map_or(Ok(()), |foreign| Err(foreign.refusal()));
         check()?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        // Somebody else may have been quicker.
+        // Another account may have made the folder first.
         check()?;
-        // A file without a name: nothing of the user's can be in its way.
+        // A file without a name cannot conflict with the user's files.
         made.and_then(|()| tempfile::tempfile_in(&path)).map_err(|cause| {
             format!(
                 "lasthop cannot write its data folder {}: {cause}; set LASTHOP_HOME to a directory that can be written",
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_says_where_why_and_what_to_do() {
-        // /proc refuses new directories, also to root.
+        // /proc refuses new directories, even to root.
         let error = Home::at("/proc/lasthop").writable("runs").unwrap_err().to_string();
         assert!(
             error.starts_with("lasthop cannot write its data folder /proc/lasthop/runs: "),

@@ -21,10 +21,10 @@ use super::{
     setup::{NEUTRAL, STAMP},
 };
 
-/// The longest that a program may take to print its version. Python with cold caches needs a second or two.
+/// The longest time for a program to print its version. Python with cold caches needs a second or two.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The version of a program whose recipe does not say how to ask for it.
+/// The version of a program whose recipe has no way to ask for it.
 const UNKNOWN: &str = "of unknown version";
 
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum LocateError {
 }
 
 impl LocateError {
-    /// In one line: without the folders, and with the last line of what a program printed.
+    /// The error in one line: without the folders, and with only the last line of a program's output.
     #[must_use]
     pub fn brief(&self) -> String {
         match self {
@@ -88,7 +88,7 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// A program that can be started.
+/// A program with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Absolute path. Symbolic links are kept, because a virtual environment is recognised by the path of its links.
@@ -96,22 +96,22 @@ pub struct Located {
     pub version: String,
 }
 
-/// Where to look.
+/// Finds programs and packages.
 #[derive(Clone, Debug)]
 pub struct Locator {
-    /// The experiment, as `lasthop setup` takes it.
+    /// The experiment, as an argument of `lasthop setup`.
     experiment: String,
-    /// By name of a recipe or of a program.
+    /// Paths that the user gave, by name of a recipe or program.
     given: BTreeMap<String, PathBuf>,
-    /// What `lasthop setup` installs of each language.
+    /// Folders of the packages that `lasthop setup` installs, by language.
     packages: BTreeMap<&'static str, PathBuf>,
     /// lasthop's own environments, then `PATH`.
     folders: Vec<PathBuf>,
 }
 
 impl Locator {
-    /// Looks in the environments of the experiment, then on `PATH`. `given` maps the name of a recipe or program to a
-    /// file to use instead.
+    /// Looks in the environments of the experiment, then on `PATH`. `given` maps names of recipes or programs to files
+    /// to use instead.
     pub fn new(home: &Home, experiment: &str, given: BTreeMap<String, PathBuf>) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let packages = LANGUAGES.map(|language| (language.name, home.packages(language.name, experiment)));
@@ -119,7 +119,7 @@ impl Locator {
             .iter()
             .zip(&packages)
             .filter(|(language, _)| language.programs);
-        // A relative folder of `PATH` would depend on the working directory, and a server has another one.
+        // A relative folder of `PATH` would depend on the working directory, which differs between servers.
         let folders = own
             .map(|(_, (_, folder))| folder.join("bin"))
             .chain(env::split_paths(&path).filter(|folder| folder.is_absolute()))
@@ -132,12 +132,12 @@ impl Locator {
         }
     }
 
-    /// Where `lasthop setup` installs the experiment's packages of a language.
+    /// The folder of the experiment's packages of a language.
     pub fn packages(&self, language: &str) -> PathBuf {
         self.packages[language].clone()
     }
 
-    /// Which packages the experiment is to have from `lasthop setup` and has not, in words.
+    /// The packages that `lasthop setup` has yet to install, in words.
     pub fn lacks(&self, packages: &Packages) -> Option<String> {
         let mut languages = packages.languages().filter(|language| !language.programs);
         let language = languages.find(|language| {
@@ -152,19 +152,19 @@ impl Locator {
         ))
     }
 
-    /// Sets what advice calls the experiment: one in a folder is set up by its path.
+    /// Sets the experiment's name in advice: an experiment in a folder is set up by its path.
     #[must_use]
     pub fn called(self, experiment: String) -> Self {
         Self { experiment, ..self }
     }
 
-    /// The command that installs what the experiment needs.
+    /// The command that installs an experiment's programs and packages.
     #[must_use]
     pub fn setup(&self) -> String {
         format!("lasthop setup {}", self.experiment)
     }
 
-    /// The same for a classic tool, which `lasthop setup --tools` installs.
+    /// A locator of classic tools, which `lasthop setup --tools` installs.
     pub fn for_tools(&self) -> Self {
         Self {
             experiment: "--tools".to_owned(),
@@ -187,12 +187,12 @@ impl Locator {
         })
     }
 
-    /// Whether a program is there, of whatever version.
+    /// Whether a program exists, in any version.
     pub fn is_there(&self, recipe: &str, program: &Program) -> bool {
         program.lasthop || self.find(recipe, program).is_ok()
     }
 
-    /// lasthop itself, or the file given for it. If its file was replaced since it started, the link in `/proc`.
+    /// lasthop itself, or the file given for it. If lasthop's file was replaced since it started, the link in `/proc`.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
         let given = self.given([recipe, "lasthop"].into_iter())?;
         Ok(Located {
@@ -201,7 +201,7 @@ impl Locator {
         })
     }
 
-    /// The file that was given for one of the names, if it can be executed.
+    /// The file given for one of the names, if it is executable.
     fn given<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Option<PathBuf>, LocateError> {
         for name in names {
             if let Some(path) = self.given.get(name) {
@@ -305,7 +305,7 @@ fn is_executable(path: &Path) -> bool {
     files::facts_linked(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The version that a program prints when `command` is called with its version arguments.
+/// The version that `command` prints with the recipe's version arguments.
 fn told(mut command: Command, path: &Path, how: &Version) -> Result<String, LocateError> {
     let refused = |cause: String, output: String| LocateError::Version {
         path: path.to_owned(),
@@ -337,7 +337,7 @@ pub fn is_older(version: &str, minimum: &str) -> bool {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|character: char| !character.is_ascii_digit())
             .filter(|word| !word.is_empty())
-            // Only digits are left, so parsing fails for nothing but a number beyond 64 bits.
+            // Only digits are left, so parsing fails only for numbers beyond 64 bits.
             .map(|word| word.parse().unwrap_or(u64::MAX))
             .collect()
     };

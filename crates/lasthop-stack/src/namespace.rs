@@ -1,8 +1,8 @@
-//! A network namespace of a run, with a veth pair between it and lasthop's own.
+//! A network namespace of a run, with a veth pair to lasthop's own.
 //!
 //! The namespace has no name that could outlive the run: a child of the guard holds it, and the kernel removes it with
 //! that process, including both ends of the pair. The outer end is named after the sandbox (`lh-abcdef` for
-//! `lasthop-abcdef`). The guard, a sweep and `lasthop clean` remove it by that name, so that it is gone at once.
+//! `lasthop-abcdef`). The guard, a sweep and `lasthop clean` remove the end by this name, so that it is gone at once.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -22,23 +22,23 @@ use super::{
     veth::{RECORD, link_name},
 };
 
-/// Name of the pair's end inside.
+/// Name of the inner end of the pair.
 const INSIDE: &str = "lasthop0";
-/// The longest that it may be, or its reason why there is none.
+/// The longest answer of the holding process, in bytes: that the namespace exists, or why not.
 const WORD: usize = 4096;
-/// The longest that the word of the holding process may take.
+/// The longest time for the answer of the holding process.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544), so no real network uses it.
 const RANGE: u32 = u32::from_be_bytes([198, 18, 0, 0]);
-/// Subnets of four addresses in it.
+/// Subnets of four addresses in [`RANGE`].
 const SUBNETS: u32 = 1 << 15;
-/// Unique local addresses (RFC 4193), with `lasthop` in the place of the random part.
+/// Unique local addresses (RFC 4193), with `lasthop` in place of the random part.
 const RANGE6: [u16; 4] = [0xfd6c, 0x6173, 0x7468, 0x6f70];
 
 /// A namespace that lasthop created. Dropping it removes it.
 #[derive(Debug)]
 pub struct Namespace {
-    /// Name of this end of the pair.
+    /// Name of the outer end of the pair.
     link: String,
     /// This machine's address on the pair, where services listen for clients inside the namespace.
     pub outside: Ipv4Addr,
@@ -54,7 +54,7 @@ impl Namespace {
         let refused = |cause: &str| {
             format!("cannot create a network namespace: {cause}; you need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")
         };
-        // Random, so that runs that start at the same time do not choose the same subnet.
+        // Random, so that runs that start at the same time choose different subnets.
         let first = RandomState::new().build_hasher().finish() as u32 % SUBNETS;
         let subnet = free_subnet(&used()?, first).ok_or("no subnet of 198.18.0.0/15 is free on this machine")?;
         let mut holder = guard.spawn(
@@ -74,10 +74,10 @@ impl Namespace {
         }
         let address = |number: u32| Ipv4Addr::from(subnet + number);
         let link = link_name(sandbox);
-        // Before the pair exists: whoever clears up a run that was killed here looks for this file.
+        // Before the pair exists: the cleanup of a run that was killed here looks for this file.
         files::write_private(&sandbox.join(RECORD), link.as_bytes())
             .map_err(|error| format!("cannot write to the sandbox: {error}"))?;
-        // From here on every `?` drops it, which removes whatever half of the pair there is.
+        // From here on, an early return drops this and removes whatever exists of the pair.
         let mut made = Self {
             link,
             outside: address(1),
@@ -90,7 +90,7 @@ impl Namespace {
         Ok(made)
     }
 
-    /// The file through which to enter the namespace, valid as long as it lives.
+    /// The file that opens the namespace, valid as long as the namespace.
     pub fn file(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/ns/net", self.holder.pid))
     }
@@ -107,7 +107,7 @@ impl Namespace {
         ip(None, &["address", "add", &format!("{}/30", self.outside), "dev", link])?;
         ip(None, &["link", "set", link, "up"])?;
         let inside = self.file();
-        // The kernel starts a network namespace with its loopback down.
+        // The kernel creates network namespaces with loopback down.
         ip(Some(&inside), &["link", "set", "lo", "up"])?;
         ip(
             Some(&inside),
@@ -116,9 +116,9 @@ impl Namespace {
         ip(Some(&inside), &["link", "set", INSIDE, "up"]).map(drop)
     }
 
-    /// Without duplicate address detection, which would make an address unusable for a second.
+    /// Adds addresses without duplicate address detection, which would make an address unusable for a second.
     fn add_addresses6(&self, subnet: u32) -> Option<Ipv6Addr> {
-        // There are four addresses in each IPv4 network, and more of these than a part of an IPv6 address can number.
+        // Each IPv4 subnet has four addresses; the subnet's number fits into one part of an IPv6 address.
         let own = ((subnet - RANGE) / 4) as u16;
         let [a, b, c, d] = RANGE6;
         let address = |number| Ipv6Addr::new(a, b, c, d, 0, 0, own, number);

@@ -1,4 +1,4 @@
-//! Starts a null server on the same transport as a real one, to measure the headroom of the load generator.
+//! Starts a null server on the transport of a real one, to measure the headroom of the load generator.
 
 use std::{
     net::IpAddr,
@@ -24,28 +24,29 @@ use super::{
     sandbox::{Sandbox, free_address},
 };
 
-/// What the null server prints once it listens.
+/// The line that the null server prints when it listens.
 pub const LISTENING: &str = "listening";
-/// The longest that it may take for that.
+/// The longest time for the null server to start.
 const START: Duration = Duration::from_secs(10);
-/// The longest line that it may print, in bytes.
+/// The longest line of the null server, in bytes.
 const WORD: usize = 64 << 10;
 
-/// A running null server. It ends with its guard at the latest.
+/// A running null server. It ends with the guard at the latest.
 #[derive(Debug)]
 pub struct Null {
     pub process: GuardedChild,
-    /// The load of the real endpoint, sent to this server instead.
+    /// The load of the real endpoint, directed at the null server.
     pub spec: Spec,
 }
 
-/// Whether to calibrate this load against a null server. lasthop's own server already is one.
+/// Whether to calibrate this load against a null server. lasthop's own server already is a null server.
 pub fn is_possible(spec: &Spec) -> bool {
     !spec.protocol.kind().own
 }
 
-/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind,
-/// where a driver of this account, lasthop's own if `None`, can reach it. Stops waiting for the reply when `go_on` returns false.
+/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind. A
+/// driver of the account `driver`, lasthop's own if `None`, can reach that. Waiting for the reply ends when `go_on`
+/// returns false.
 pub fn start(
     guard: &Guard,
     sandbox: &Sandbox,
@@ -59,7 +60,7 @@ pub fn start(
     }
     let sample = sample::take(spec, go_on).map_err(|failure| failure.to_string())?;
     let mut spec = spec.clone();
-    // The null server verifies nobody, so the exchanges that prove a password have no reply there.
+    // The null server verifies no password, so it has no replies for that exchange.
     spec.protocol.let_anybody_in();
     let script = Script::learn(&spec, &sample).map_err(|failure| failure.to_string())?;
     spec.endpoint = endpoint(sandbox, &spec.endpoint)?;
@@ -92,7 +93,7 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
     let like = match real.address.ip() {
         Some(ip) if !is_own(ip) && ip.is_ipv6() => Transport::Tcp6.address(),
         Some(ip) if !is_own(ip) => Transport::Tcp.address(),
-        // Where the driver reaches it: not loopback if it is in another network namespace or on another host.
+        // An address that the driver reaches: not loopback if it is in another network namespace or on another host.
         _ => real.address.clone(),
     };
     let name = path.display().to_string();
@@ -107,7 +108,7 @@ fn endpoint(sandbox: &Sandbox, real: &Endpoint) -> Result<Endpoint, String> {
     Ok(Endpoint { address, tls })
 }
 
-/// Whether this is an address of this machine, and not of a container, for example.
+/// Whether this machine has the address, rather than a container, for example.
 fn is_own(ip: IpAddr) -> bool {
     std::net::TcpListener::bind((ip, 0)).is_ok()
 }
@@ -123,7 +124,7 @@ fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, S
     let output = process.stdout.take().expect("asked for");
     let mut line = serde_json::to_vec(null).expect("it holds no maps");
     line.push(b'\n');
-    // It is told what to do, and says one word.
+    // The null server reads its specification and prints one line.
     let answer = || {
         let mut lines = Lines::new(Some(input.into()), output.into(), WORD).map_err(LineError::Io)?;
         lines.say(&line, START)?;

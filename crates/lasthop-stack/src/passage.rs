@@ -1,8 +1,8 @@
-//! How a server's account reaches what it needs in folders that are closed to it, without anybody else getting there.
+//! Access for a server's account to files in folders that are closed to it, without opening these to others.
 //!
-//! Root's home is closed to `nobody`, and often has lasthop itself in it, and the environments that `lasthop setup`
-//! makes. A server that needs them gets a mount namespace of its own. There an empty folder lies over each closed one,
-//! and in it, at its own path, only what the server needs.
+//! Root's home is closed to `nobody`, but often contains lasthop itself and the environments that `lasthop setup`
+//! makes. A server that needs them gets its own mount namespace. There, an empty folder lies over each closed folder
+//! and contains only what the server needs, at its own path.
 
 use std::{
     collections::BTreeSet,
@@ -25,13 +25,13 @@ use rustix::{
 
 use super::setup::STAMP;
 
-/// So much of a script's first line counts, as in the kernel.
+/// Bytes of a script's first line that count, as in the kernel.
 const FIRST_LINE: usize = 256;
 
-/// Others may pass, and not look.
+/// The mode of folders that others may pass but not list.
 pub const PASS: u32 = 0o711;
 
-/// The outermost folder on the way to a file that an account cannot enter.
+/// The outermost folder above a file that an account cannot enter.
 pub fn closed_folder(path: &Path, ids: (u32, u32)) -> Option<&Path> {
     path.ancestors()
         .skip(1)
@@ -39,7 +39,7 @@ pub fn closed_folder(path: &Path, ids: (u32, u32)) -> Option<&Path> {
         .last()
 }
 
-/// Whether an account may pass through a folder, by its mode.
+/// Whether a folder's mode lets an account pass.
 fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
     let Ok(metadata) = files::facts_linked(folder) else {
         return false;
@@ -52,10 +52,10 @@ fn lets_pass(folder: &Path, (user, group): (u32, u32)) -> bool {
     metadata.mode() >> shift & 1 == 1
 }
 
-/// What a program needs and an account cannot reach: for a program in an environment of `lasthop setup`, all of that
-/// and the Python that it was made from; for lasthop, the executable; for any other, the outermost folder below the
-/// closed one, which is taken for its installation. A link in an environment may lead out of it; then both ends count. So
-/// does the interpreter of a script. Nothing if there is no such file, as with the program of a container's image.
+/// Paths that a program needs and that an account cannot reach. A program in an environment of `lasthop setup` needs
+/// the whole environment and the Python it was made from; lasthop needs its executable; any other needs the outermost
+/// folder below the closed one, presumably its installation. A link that leads out of an environment adds its target,
+/// and a script its interpreter. Empty if the file does not exist, as with programs in a container's image.
 pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
     let Ok(itself) = program.canonicalize() else {
         return BTreeSet::new();
@@ -79,18 +79,18 @@ pub fn needed_for(program: &Path, ids: (u32, u32)) -> BTreeSet<PathBuf> {
             );
         }
     }
-    // An interpreter is no script itself, as the kernel has it.
+    // As in the kernel, an interpreter is not itself a script.
     needed.extend(
         interpreter(program)
             .into_iter()
             .flat_map(|program| needed_for(&program, ids)),
     );
-    // What the account can reach anyway needs no mount.
+    // Paths that the account can reach need no mount.
     needed.retain(|path| closed_folder(path, ids).is_some());
     needed
 }
 
-/// What a script names in its first line.
+/// The interpreter in a script's first line.
 pub fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut begin = [0; FIRST_LINE];
     let length = files::open_linked(script).ok()?.read(&mut begin).ok()?;
@@ -102,20 +102,20 @@ pub fn interpreter(script: &Path) -> Option<PathBuf> {
     Some(OsStr::from_bytes(word).into()).filter(|path: &PathBuf| path.is_absolute() && path != script)
 }
 
-/// Where the Python is installed that a virtual environment was made of.
+/// The installation of the Python that a virtual environment was made from.
 fn base_of_python(environment: &Path) -> Option<PathBuf> {
     let text = String::from_utf8(files::read(&environment.join("pyvenv.cfg"), files::SHORT).ok()?).ok()?;
-    // `home` is the folder of the interpreter (PEP 405), so the installation is the folder above it.
+    // `home` is the folder of the interpreter (PEP 405), so the installation is its parent.
     let bin = text.lines().find_map(|line| line.strip_prefix("home = "))?;
     Path::new(bin).canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
-/// Whether this process may make one.
+/// Whether this process may open a passage.
 pub fn is_possible() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
-/// Everything that is allocated for it, so that a child can make it between fork and exec.
+/// Everything allocated in advance, so that a child can open the passage between fork and exec.
 #[derive(Debug, Default)]
 pub struct Passage {
     closed: BTreeSet<CString>,
@@ -126,13 +126,13 @@ pub struct Passage {
 struct Target {
     path: CString,
     is_folder: bool,
-    /// From below the closed folder to above the target.
+    /// Folders between the closed folder and the target, outermost first.
     folders: Vec<CString>,
     mount: Option<OwnedFd>,
 }
 
 impl Passage {
-    /// To these files and folders, whose paths have no links in them.
+    /// A passage to files and folders whose paths contain no links.
     pub fn to(targets: &[PathBuf], ids: (u32, u32)) -> io::Result<Self> {
         let text = |path: &Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
         let mut passage = Self::default();
@@ -154,17 +154,17 @@ impl Passage {
         Ok(passage)
     }
 
-    /// Moves this process into a mount namespace where the targets can be reached; nothing where all of them can be
-    /// anyway. It makes system calls only.
+    /// Moves this process into a mount namespace where the targets can be reached, unless all can be reached already.
+    /// Makes system calls only.
     pub fn open(&mut self) -> io::Result<()> {
         if self.targets.is_empty() {
             return Ok(());
         }
         // SAFETY: unshare has no memory effects.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
-        // What is unmounted elsewhere is unmounted here, and nothing the other way round.
+        // Unmounts elsewhere propagate here, but not the reverse.
         rustix::mount::mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-        // All targets are opened first: once an empty folder lies over a closed one, paths no longer lead to them.
+        // All targets are opened first, because an empty folder over a closed one hides their paths.
         for target in &mut self.targets {
             let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
             target.mount = Some(rustix::mount::open_tree(CWD, &target.path, copy)?);
@@ -185,7 +185,7 @@ impl Target {
         if self.is_folder {
             make_folder(&self.path)?;
         } else {
-            // Only a mount point: the modes that count are those of the file mounted over it.
+            // A mere mount point: the mode that counts is that of the file mounted over it.
             rustix::fs::open(&self.path, OFlags::CREATE | OFlags::CLOEXEC, Mode::empty())?;
         }
         let Some(mount) = &self.mount else { return Ok(()) };
@@ -199,7 +199,7 @@ impl Target {
     }
 }
 
-/// That others may pass, whatever the umask is.
+/// Makes a folder that others may pass, whatever the umask is.
 fn make_folder(path: &CString) -> io::Result<()> {
     match rustix::fs::mkdir(path, Mode::empty()) {
         Err(rustix::io::Errno::EXIST) => Ok(()),
@@ -215,7 +215,7 @@ mod tests {
 
     const NOBODY: (u32, u32) = (65_534, 65_534);
 
-    /// `outer/middle/inner/program`, with these modes of the folders.
+    /// Folders `outer/middle/inner` with these modes, and a `program` inside.
     fn folders(modes: [u32; 3]) -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -1,4 +1,4 @@
-//! Waits until a server answers, by asking it, never by sleeping for a fixed time.
+//! Waits until a server answers, by checks and never by a fixed sleep.
 
 use std::{
     io::{self, Read, Write},
@@ -16,17 +16,17 @@ use super::{
     guard::{GuardError, GuardedChild},
 };
 
-/// The pause between two checks grows from the first value to the second.
+/// The pause between checks grows from the first value to the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest that one check may take.
+/// The longest time for one check.
 const QUESTION: Duration = Duration::from_secs(5);
-/// What every check gets at least, even past the deadline, because a check that is cut off says nothing about the
+/// The least time for each check, even past the deadline, because a check that is cut off says nothing about the
 /// server.
 const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
-/// Repeats the check until it succeeds, and returns the time that this took. `found` says before each check whether the
-/// server is at its address; `run` starts a command of the check.
+/// Repeats the check until it succeeds, and returns the time that this took. Before each check, `found` says whether
+/// the server is at its address. `run` starts a command of the check.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
@@ -106,12 +106,12 @@ fn ask(
     }
 }
 
-/// A server that answers slowly, byte by byte, gets no more time than one that is silent.
+/// Limits a check's time, because a server may answer slowly, byte by byte.
 fn patiently(
     timeout: Duration,
     question: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Result<Result<(), String>, GuardError> {
-    // Later than the timeouts of the socket itself, whose errors say what was being awaited.
+    // Longer than the socket's own timeouts, whose errors say what the check was waiting for.
     match interrupt::aside(timeout + LEAST_QUESTION, question) {
         Some(answer) => Ok(answer),
         None if interrupt::heard() => Err(GuardError::Interrupted),
@@ -119,7 +119,7 @@ fn patiently(
     }
 }
 
-/// Whether anybody accepts connections at the address.
+/// Whether the address accepts connections.
 pub fn answers(address: &Address) -> bool {
     let address = address.clone();
     interrupt::aside(QUESTION, move || connect(&address, QUESTION).is_ok()) == Some(true)

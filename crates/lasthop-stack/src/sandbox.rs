@@ -1,4 +1,4 @@
-//! The private directory of a run, and the addresses in it: sockets, ports, names.
+//! The private directory of a run, and its addresses: sockets, ports, names.
 
 mod found;
 mod ports;
@@ -48,20 +48,19 @@ pub const SOCKET_PATH_LIMIT: usize = 107;
 pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
 /// Folder in a service's `runtime` for its files, if it cannot use those in the record.
 const FILES: &str = "files";
-/// Folder in the sandbox for what root's clients of the services use, by stack and service.
+/// Folder in the sandbox for what root's clients of services use, by stack and service.
 const OUTSIDE: &str = "at";
-/// Folders in the sandbox that services of the same recipe share: those of another account, lasthop's own, and those in
-/// containers. What one of them wrote is not run by another.
+/// Cache folders in the sandbox, shared by services of a recipe: one each for another account, for lasthop's own, and
+/// for containers. Services never execute files that another kind wrote.
 const CACHE: &str = "cache";
 const OWN_CACHE: &str = "own-cache";
 const CONTAINER_CACHE: &str = "container-cache";
-/// Longer parents would leave too little room for socket paths.
+/// The longest parent path that leaves enough room for socket paths, in bytes.
 const PARENT_LIMIT: usize = 40;
 
 /// A directory with a short path that only this user can enter (0700). It is removed on drop.
 ///
-/// Its lock file is locked as long as lasthop or its guard lives. [`super::guard::sweep`] removes sandboxes that nobody
-/// has locked.
+/// Its lock file is locked as long as lasthop or its guard lives. [`super::guard::sweep`] removes unlocked sandboxes.
 #[derive(Debug)]
 pub struct Sandbox {
     path: PathBuf,
@@ -70,25 +69,26 @@ pub struct Sandbox {
     secret: String,
 }
 
-/// What the sandbox must know about a service to give it an address.
+/// The properties of a service that determine its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub name: String,
     pub transport: Transport,
-    /// Absolute path of its executable.
+    /// Absolute path of the executable.
     pub program: PathBuf,
-    /// Name of its recipe.
+    /// Name of the recipe.
     pub recipe: String,
-    /// Where the packages that it names are installed, by language.
+    /// Folders of the service's packages, by language.
     pub packages: BTreeMap<&'static str, PathBuf>,
-    /// File name of its Unix socket.
+    /// File name of the Unix socket.
     pub socket: String,
-    /// It does not run as root.
+    /// The service does not run as root.
     pub unprivileged: bool,
     pub in_container: bool,
-    /// lasthop builds something for it in the folder that services of its recipe share.
+    /// lasthop builds files for the service in the folder that services of its recipe share.
     pub is_built: bool,
-    /// What clients trust, below its folder in the sandbox, if not the authority of the run.
+    /// The authority that clients trust, as a path below the service's folder in the sandbox, if not the authority of
+    /// the run.
     pub authority: Option<PathBuf>,
 }
 
@@ -125,7 +125,7 @@ impl Sandbox {
                 "cannot create a private directory in {parent}: {cause}; set LASTHOP_SANDBOX to a writable directory"
             )
         };
-        // The tag holds the whole path, and a sweep compares it with the canonical one.
+        // The tag holds the whole path, and a sweep compares it with the canonical path.
         let plain = parent.canonicalize().map_err(refused)?;
         if !is_plain(&plain) {
             return Err(format!(
@@ -135,7 +135,7 @@ impl Sandbox {
                 plain.display()
             ));
         }
-        // In a user namespace the root folder belongs to nobody who is known there.
+        // In a user namespace, the owner of the root folder is unknown.
         let is_known = account::current().is_root && owner::exchangeable(Path::new("/")).is_none();
         if let Some(foreign) = owner::exchangeable(&plain).filter(|_| is_known) {
             return Err(format!(
@@ -158,7 +158,7 @@ impl Sandbox {
         &self.path
     }
 
-    /// The locked file. Whoever holds a copy of its descriptor keeps the sandbox alive.
+    /// The locked file. A copy of its descriptor keeps the sandbox alive.
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
     }
@@ -182,7 +182,7 @@ impl Sandbox {
         let stack_of = PathBuf::from(round.to_string()).join(stack.to_string());
         let mut services = IndexMap::new();
         for service in wanted {
-            // From the folder above on: the record may be somebody else's.
+            // Path components from the parent on are not trusted: the record may be somebody else's.
             let run = records.parent().unwrap_or(&records);
             let below = Path::new(records.file_name().unwrap_or_default()).join(&stack_of);
             let record = make(run, &below.join(&service.name), 0o755)?;
@@ -198,7 +198,7 @@ impl Sandbox {
         })
     }
 
-    /// The folders stay lasthop's own, with whatever it puts into them, until [`hand_over`].
+    /// The folders and their contents stay lasthop's own until [`hand_over`].
     fn bind_service(
         &self,
         record: PathBuf,
@@ -233,7 +233,7 @@ impl Sandbox {
         }
         let mut binding = ServiceBinding {
             name: service.name.clone(),
-            // Templates write this path into files, where a space or a quote of the record's path would need quoting.
+            // Templates write this path into files, where a space or a quote would need quoting.
             directory: if is_plain(&record) {
                 record.clone()
             } else {
@@ -268,8 +268,8 @@ impl Sandbox {
         Ok(binding)
     }
 
-    /// Lets another account pass to a service's folders, and gives it the key of the run. The folders above become
-    /// searchable, but not readable, by others. Where lasthop builds something, it stays the owner.
+    /// Lets another account pass to a service's folders, and gives it the key of the run. Others can pass but not list
+    /// the folders above. lasthop keeps folders that it builds in.
     fn open_for(&self, binding: &mut ServiceBinding, account: Account, is_built: bool) -> Result<(), String> {
         let (user, group) = account.ids;
         let outside = binding.outside.as_deref();
@@ -278,7 +278,7 @@ impl Sandbox {
         for folder in on_the_way.into_iter().flatten().chain(above) {
             given(folder, |folder| folder.set_mode(PASS))?;
         }
-        // The group can open the files whose names it knows; it can neither list the folder nor write in it.
+        // The group can open files by name, but can neither list the folder nor write in it.
         let for_group = |folder: &Folder| {
             folder.give(None, Some(group))?;
             folder.set_mode(0o710)
@@ -295,7 +295,7 @@ impl Sandbox {
         })?;
         if binding.tls.is_some() {
             given(self.tls_folder(), for_group)?;
-            // It stays 0600, which PostgreSQL, for one, demands of a key that its own user owns.
+            // The mode stays 0600, which PostgreSQL, for one, requires of a key owned by its user.
             std::os::unix::fs::lchown(&self.tls.key, Some(user), Some(group))
                 .map_err(|cause| not_given(&self.tls.key, &cause))?;
         }
@@ -304,12 +304,13 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Only lasthop's own account writes here.
+    /// The folder of TLS files, where only lasthop's own account writes.
     fn tls_folder(&self) -> &Path {
         self.tls.key.parent().expect("it is in the sandbox")
     }
 
-    /// What an account cannot enter and a process of it needs: this sandbox, and these files. The first is its program.
+    /// Paths that a process of an account needs and the account cannot enter: this sandbox, and these files. The first
+    /// file is the program.
     pub fn needed(&self, files: impl IntoIterator<Item = PathBuf>, account: &Account) -> Result<Vec<PathBuf>, String> {
         let Account { ids, user, .. } = account;
         let ids = *ids;
@@ -337,7 +338,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // The guard removes it too, at the very end. This is for runs without a guard.
+        // The guard removes the sandbox too, at the very end. This is for runs without a guard.
         let _ = remove(&self.path);
     }
 }
@@ -347,7 +348,7 @@ pub(super) fn parents() -> Vec<PathBuf> {
     let mut runtime = env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
         .filter(|path| is_short_and_ours(path));
-    // Root's is closed to the account that servers run as.
+    // Root's runtime directory is closed to the account of servers.
     let last = runtime.take_if(|_| rustix::process::geteuid().is_root());
     let all = [
         wanted_parent(),
@@ -365,7 +366,7 @@ pub(super) fn parents() -> Vec<PathBuf> {
     parents
 }
 
-/// Where the user wants sandboxes.
+/// The directory for sandboxes that the user set.
 fn wanted_parent() -> Option<PathBuf> {
     env::var_os(SANDBOX_VARIABLE)
         .filter(|value| !value.is_empty())
@@ -373,7 +374,7 @@ fn wanted_parent() -> Option<PathBuf> {
 }
 
 /// Whether a path needs no quoting in any shell, configuration file or address. Templates write paths into files of
-/// many languages with different quoting rules, so only such paths are allowed.
+/// many languages with different quoting rules, so only plain paths are allowed.
 fn is_plain(path: &Path) -> bool {
     path.to_str().is_some_and(|text| {
         text.chars()
@@ -387,8 +388,8 @@ fn is_short_and_ours(path: &Path) -> bool {
     is_short && files::facts_linked(path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
 }
 
-/// Renames the directory to its final name only after its lock is held and its tag is written, so a sweep never
-/// mistakes a new sandbox for a dead one.
+/// Renames the directory to its final name only after its lock is held and its tag is written, so that a sweep never
+/// takes a new sandbox for a dead one.
 fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
     let (name, hidden) = loop {
         let mut bytes = [0_u8; WORD];
@@ -415,12 +416,12 @@ fn make_locked(parent: &Path) -> io::Result<(PathBuf, File)> {
         .map(|file| (path, file))
 }
 
-/// Locks the file of a sandbox. Fails if another process has locked it, which means that the sandbox is in use.
+/// Locks the file of a sandbox. Fails if another process holds the lock: the sandbox is in use.
 pub(super) fn lock(file: &File) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
-/// Makes a folder, and those between, below one that is lasthop's own.
+/// Makes a folder, with its parents, below a folder of lasthop's own.
 fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, String> {
     let path = own.join(below);
     let below = path.strip_prefix(own).expect("it is below");
@@ -430,7 +431,7 @@ fn make(own: &Path, below: &Path, mode: u32) -> Result<PathBuf, String> {
     }
 }
 
-/// Changes a folder whose name only lasthop's own account can give to another one.
+/// Changes a folder in a parent where only lasthop's own account can rename.
 fn given(path: &Path, change: impl FnOnce(&Folder) -> io::Result<()>) -> Result<(), String> {
     let parent = path.parent().unwrap_or(path);
     let folder = Folder::open(parent).and_then(|parent| parent.at(Path::new(path.file_name().unwrap_or_default())));
@@ -447,8 +448,8 @@ fn not_given(path: &Path, cause: &io::Error) -> String {
     )
 }
 
-/// Gives a service's folder to the account that it runs as. From here on lasthop makes nothing in it, and opens nothing
-/// in it by name.
+/// Gives a service's folder to the service's account. From here on lasthop makes nothing in it, and opens nothing in it
+/// by name.
 pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
     let Some((user, group)) = binding.account.as_ref().map(|account| account.ids) else {
         return Ok(());
@@ -469,7 +470,7 @@ pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
     ))
 }
 
-/// An address of the same kind that is free: this path, this abstract name, or a port of the same host.
+/// A free address of the same kind: this path, this abstract name, or a port of the same host.
 pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
     match like {
         Address::Unix(_) => socket_path(path).map(Address::Unix),
@@ -480,7 +481,7 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
         Address::Abstract(_) => Ok(Address::Abstract(name)),
         Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
         Address::Channel(..) | Address::Packets(..) => socket_path(path).map(|path| like.at(path, "", 0)),
-        // A port that is free for TCP is hardly ever taken for UDP; the start finds out.
+        // A port that is free for TCP is hardly ever taken for UDP; otherwise the start fails.
         Address::Udp(address) => free_port(address.ip()).map(Address::Udp),
     }
 }
@@ -580,7 +581,7 @@ mod tests {
         let path = sandbox.path().to_owned();
         let late = Folder::open(&path).unwrap();
         let hidden = path.with_file_name(format!(".{}", path.file_name().unwrap().to_str().unwrap()));
-        // As the guard does it, until a start of lasthop's comes in between.
+        // Like the guard's removal, interrupted by a start of lasthop.
         fs::rename(&path, &hidden).unwrap();
         for file in ["sandbox.tag", LOCK] {
             fs::remove_file(hidden.join(file)).unwrap();

@@ -1,7 +1,8 @@
-//! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so you can see the commands first.
+//! Plans and runs the commands of `lasthop setup EXPERIMENT`. Planning runs nothing, so the user can see the commands
+//! first.
 //!
 //! Packages of the system's package manager are installed into the system, those of a language into a folder of the
-//! experiment, where they disturb nothing else.
+//! experiment, where they do not affect other software.
 
 use std::{
     collections::BTreeSet,
@@ -21,12 +22,12 @@ use rustix::fs::Mode;
 
 use super::{home::Home, locate};
 
-/// The working directory of package managers and programs, some of which execute files of theirs: the user's may be a
+/// The working directory of package managers and programs, some of which execute files in it: the user's may be a
 /// stranger's.
 pub(super) const NEUTRAL: &str = "/";
-/// The longest that a question to a package manager may take.
+/// The longest time for a query to a package manager.
 const QUESTION: Duration = Duration::from_secs(60);
-/// File in a folder of a language that lists the packages installed into it.
+/// File in a language's folder that lists the packages installed there.
 pub(super) const STAMP: &str = "lasthop-requirements";
 
 /// Why nothing can be installed, in words.
@@ -38,12 +39,12 @@ pub enum SetupError {
     NoTool(String),
 }
 
-/// What one service needs.
+/// The needs of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Name of the recipe or service.
     pub of: String,
-    /// Its program is already installed, possibly from elsewhere, so no packages of the system are needed.
+    /// The program is already installed, possibly from elsewhere, so no system packages are needed.
     pub located: bool,
     pub packages: Packages,
 }
@@ -54,26 +55,26 @@ pub struct SetupStep {
     pub why: String,
     /// The program, then its arguments.
     pub command: Vec<String>,
-    /// File to write when the command has succeeded: path and text.
+    /// File to write after the command has succeeded: path and text.
     stamp: Option<(PathBuf, String)>,
 }
 
-/// What a plan depends on besides the needs.
+/// The state of the machine that a plan depends on.
 #[derive(Clone, Debug, Default)]
 pub struct System {
     pub root: bool,
     pub sudo: bool,
     pub manager: Option<&'static Manager>,
-    /// Of the wanted packages, those that are installed.
+    /// Wanted packages that are installed.
     pub installed: BTreeSet<String>,
-    /// Of the wanted packages, those that the package lists know.
+    /// Wanted packages that the package lists know.
     pub listed: BTreeSet<String>,
     /// The languages whose package manager can install.
     pub working: BTreeSet<&'static str>,
 }
 
 impl System {
-    /// Asks this machine what is installed.
+    /// Reads the state of this machine.
     pub fn look(needs: &[Need]) -> Self {
         let manager = manager();
         let working = languages(needs)
@@ -95,7 +96,7 @@ impl System {
     }
 }
 
-/// The commands that install what is needed, in order. What is installed needs none.
+/// The commands that install missing packages, in order.
 pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> Result<Vec<SetupStep>, SetupError> {
     let mut steps = system_steps(&with_tools(needs, system), system)?;
     for language in languages(needs) {
@@ -131,7 +132,7 @@ pub fn manager() -> Option<&'static Manager> {
         .find(|manager| manager.programs.iter().all(|program| on_path(program)))
 }
 
-/// What you must install yourself, because no name of it is known for this machine's package manager.
+/// Needs that the user must install, because they have no known name in this machine's package manager.
 pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
     let needs = with_tools(needs, system);
     let wanted = needs.iter().filter(|need| !need.located);
@@ -140,7 +141,7 @@ pub fn by_hand(needs: &[Need], system: &System) -> Vec<String> {
         .collect()
 }
 
-/// With what package managers of languages need themselves.
+/// The needs, plus those of the languages' package managers.
 fn with_tools(needs: &[Need], system: &System) -> Vec<Need> {
     let lacking = languages(needs).filter(|language| !system.working.contains(language.name));
     let tools = lacking.map(|language| Need {
@@ -201,7 +202,7 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
     Ok(steps)
 }
 
-/// The last step writes into the folder what is installed there.
+/// Adds the steps that install a language's packages. The last one writes the list of packages into the folder.
 fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, names: &BTreeSet<&String>) {
     let list: String = names.iter().map(|name| format!("{name}\n")).collect();
     let stamp = folder.join(STAMP);
@@ -232,17 +233,17 @@ fn add_language(steps: &mut Vec<SetupStep>, language: &Language, folder: &Path, 
     step(language.install, names, Some((stamp, list)));
 }
 
-/// Carries out the steps. Each line of output goes to `output` as it comes.
+/// Runs the steps. Each line of output goes to `output` at once.
 pub fn execute(
     steps: &[SetupStep],
     started: &mut dyn FnMut(&SetupStep),
     output: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
-    // Nobody else may write what is executed later.
+    // Other accounts must not write files that are executed later.
     let others_write = Mode::WGRP | Mode::WOTH;
     let umask = rustix::process::umask(others_write);
     if !rustix::process::geteuid().is_root() {
-        // Root's servers run as another account, which must be able to read what is installed.
+        // Root's servers run as another account, which must be able to read installed files.
         rustix::process::umask(umask | others_write);
     }
     for step in steps {
@@ -252,11 +253,11 @@ pub fn execute(
         if !status.success() {
             return Err(format!("`{shown}` ended with {status}; see its output above"));
         }
-        // Written last, so an installation that was cut off is repeated.
+        // Written last, so that an interrupted installation is repeated.
         if let Some((path, text)) = &step.stamp {
             let made = path.parent().map_or(Ok(()), fs::create_dir_all);
             made.and_then(|()| fs::write(path, text))
-                // Some packages say which modes their files are to have.
+                // Some packages set the modes of their files.
                 .and_then(|()| owner::tighten_below(path.parent().unwrap_or(path)))
                 .map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
         }
@@ -275,7 +276,7 @@ impl SetupStep {
     }
 }
 
-/// Quotes for a shell only what needs it.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
     let mut bytes = word.bytes();
     if bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte)) && !word.is_empty() {
@@ -293,7 +294,7 @@ fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatu
     command.args(arguments).stdout(writer.try_clone()?).stderr(writer);
     command.current_dir(NEUTRAL);
     let mut child = command.spawn()?;
-    // It holds the pipe's writing ends; the loop below would never see the end of the output.
+    // The command holds the pipe's writing ends; the loop below would never see the end of the output.
     drop(command);
     for line in BufReader::new(reader).split(b'\n') {
         output(String::from_utf8_lossy(&line?).trim_end_matches('\r'));
@@ -316,7 +317,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
     ask(program, arguments).is_some_and(|ended| ended.status.success())
 }
 
-/// What a package manager answers about these packages.
+/// A package manager's answer about these packages.
 fn about(question: &[&str], wanted: &BTreeSet<String>) -> String {
     let words: Vec<&str> = question
         .iter()

@@ -29,14 +29,14 @@ use super::{
     readiness,
 };
 
-/// Lines of a log that an error shows.
+/// Lines of a log in an error.
 const TAIL: usize = 20;
 
 /// A stack to start.
 #[derive(Clone, Debug)]
 pub struct StackPlan {
     pub bindings: Bindings,
-    /// In start order; each has its binding under its name.
+    /// In start order; each name has a binding.
     pub services: Vec<RenderedService>,
     /// Services that run in containers.
     pub containers: IndexMap<String, Housing>,
@@ -72,12 +72,12 @@ pub struct StartError {
     pub log: Log,
 }
 
-/// What a process wrote.
+/// The output of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Its last 20 lines, of at most 64 KiB.
+    /// The last 20 lines, of at most 64 KiB.
     pub tail: String,
-    /// `None` if there is nothing in it.
+    /// The log file; `None` if it is empty.
     pub file: Option<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ fn shown(log: &str) -> String {
     }
 }
 
-/// Who answers at an address, as far as that can be seen.
+/// The process that answers at an address, if it is visible.
 fn by(address: &Address) -> String {
     let first = listener::owners(address).into_iter().next();
     first.map_or_else(|| "another process".to_owned(), |owner| owner.to_string())
@@ -101,26 +101,26 @@ fn by(address: &Address) -> String {
 pub struct Instance {
     pub name: String,
     pub recipe: String,
-    /// The process that was started. It may have descendants.
+    /// The process that was started, which may have descendants.
     pub pid: i32,
     pub endpoint: Endpoint,
     pub log: PathBuf,
-    /// Time from its start until it was ready.
+    /// Time from the start until the service was ready.
     pub ready_after: Duration,
-    /// Processes on the path to its container, such as docker-proxy: name and pid.
+    /// Processes on the path to the container, such as docker-proxy: name and pid.
     pub helpers: Vec<(String, i32)>,
     stop: Stop,
     life: Life,
-    /// Its sockets at its address, if it has no container.
+    /// The service's sockets at its address, if it has no container.
     sockets: Vec<String>,
-    /// Its own, or that of its supervisor.
+    /// The service's container, or that of its supervisor.
     container: Option<Launch>,
 }
 
-/// The thing that was started for a service.
+/// The process of a service.
 #[derive(Debug)]
 enum Life {
-    /// A process, or the client of an engine that runs its container.
+    /// A process, or the client of an engine that runs the container.
     Child(GuardedChild),
     Supervised(Box<Supervised>),
 }
@@ -144,24 +144,25 @@ impl Life {
 }
 
 impl Instance {
-    /// How it ended, if it has.
+    /// How the service ended; `None` while it runs.
     pub fn exited(&self) -> Option<Exit> {
         self.life.exited()
     }
 
-    /// Who else listens at its IP address by now, in words: two programs of one account may share a port.
+    /// Other processes that now listen at the service's IP address, in words: two programs of one account may share a
+    /// port.
     pub fn shares_with(&self) -> Option<String> {
         let address = &self.endpoint.address;
         let is_known = |socket: &String| self.sockets.contains(socket);
         let is_its_own = self.container.is_some() || address.ip().is_none();
-        // A worker may have made another one.
+        // A worker may have made another socket.
         if is_its_own || listener::inodes(address).iter().all(is_known) {
             return None;
         }
         start::no_stranger_answers(address, self.pid).err()
     }
 
-    /// Reads the cgroup of its first process.
+    /// Whether the service runs in a container, alone or with others.
     pub fn in_container(&self) -> InContainer {
         match (&self.life, &self.container) {
             (Life::Child(_), Some(container)) if container.holds_others => InContainer::WithOthers,
@@ -170,8 +171,8 @@ impl Instance {
         }
     }
 
-    /// The path from a client to its container, in words: a published port and the proxy that serves it, a bridge, loopback
-    /// or a Unix socket. Empty without a container.
+    /// The path from a client to the container, in words: a published port and the proxy that serves it, a bridge,
+    /// loopback or a Unix socket. Empty without a container.
     pub fn path(&self, client: Option<&Self>) -> Vec<String> {
         let Some(container) = &self.container else {
             return Vec::new();
@@ -204,12 +205,13 @@ impl Instance {
         Log::read(&self.log)
     }
 
-    /// Stops it: sends its signal, and after its timeout kills it with all its descendants. All are gone afterwards.
+    /// Stops the service: sends its signal, and after its timeout kills it with all its descendants. All are gone
+    /// afterwards.
     pub fn stop(&self) -> Result<(), StartError> {
         let _shield = interrupt::shield();
         let stop = || {
             self.life.stop(stop_signal(&self.stop)?, self.stop.timeout)?;
-            // The child was only the engine's client; a container can outlive that.
+            // The child was only the engine's client; a container can outlive its client.
             if let (Life::Child(_), Some(container)) = (&self.life, &self.container) {
                 container.remove()?;
             }
@@ -243,7 +245,7 @@ pub struct Stack {
 
 impl Stack {
     /// Writes the files of all services. Then runs the preparation of each, starts it and waits until it is ready, one
-    /// service after the other. On an error, stops those that already run.
+    /// service after the other. On an error, stops the services that already run.
     pub fn start(guard: &Guard, plan: &StackPlan) -> Result<Self, StartError> {
         let mut stack = Self {
             round: plan.bindings.round,
@@ -276,14 +278,14 @@ impl Stack {
         self.instances.iter().find(|instance| instance.name == name)
     }
 
-    /// The first service that has ended by itself, if any.
+    /// The first service that has ended by itself.
     pub fn died(&self) -> Option<(&Instance, Exit)> {
         self.instances
             .iter()
             .find_map(|instance| Some((instance, instance.exited()?)))
     }
 
-    /// Stops all services in reverse order, even if stopping one fails.
+    /// Stops all services in reverse order, even if one fails to stop.
     pub fn stop(mut self) -> Result<(), StartError> {
         let mut result = Ok(());
         while let Some(instance) = self.instances.pop() {
@@ -293,7 +295,7 @@ impl Stack {
     }
 }
 
-/// Handles each item in its own thread, this one included. If the system has no more threads, those that exist do the
+/// Handles each item in its own thread, including this one. If the system has no more threads, existing threads do the
 /// rest.
 fn in_parallel<T: Send, R: Send>(
     items: impl ExactSizeIterator<Item = T> + Send,

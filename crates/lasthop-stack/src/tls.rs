@@ -1,5 +1,5 @@
-//! The private certificate authority of a run. Its key is never written to disk, so nobody can sign anything with it
-//! once the certificate is made.
+//! The private certificate authority of a run. Its key is never written to disk, so nobody can sign with it once the
+//! certificate is made.
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -34,7 +34,7 @@ pub fn make(directory: &Path) -> Result<TlsFiles, String> {
     Ok(files)
 }
 
-/// The certificate of the authority, that of the server, and the server's key.
+/// The certificates of the authority and the server, and the server's key.
 fn texts() -> Result<[String; 3], rcgen::Error> {
     let issuer = CertifiedIssuer::self_signed(authority(), KeyPair::generate()?)?;
     let key = KeyPair::generate()?;

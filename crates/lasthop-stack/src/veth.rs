@@ -1,5 +1,5 @@
-//! The pair of links between lasthop's network namespace and that of a run: named by the sandbox, so that whoever
-//! clears up a run finds it.
+//! The pair of links between lasthop's network namespace and that of a run. It is named after the sandbox, so that a
+//! cleanup finds it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use lasthop_system::{interrupt, namespace::ip};
 /// Name of the file in a sandbox that marks a run with such a pair.
 pub const RECORD: &str = "veth";
 
-/// Removes the pair of the run with this sandbox, if it has one. True if it was still there.
+/// Removes the pair of the run with this sandbox, if there is one. Returns whether it existed.
 pub fn remove(sandbox: &Path) -> bool {
     let _shield = interrupt::shield();
     sandbox.join(RECORD).exists() && ip(None, &["link", "delete", &link_name(sandbox)]).is_ok()

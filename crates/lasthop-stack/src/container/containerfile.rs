@@ -18,14 +18,14 @@ use super::{
 };
 use crate::locate::{self, Located};
 
-/// The file in an experiment's folder that says how to build its image.
+/// The file in an experiment's folder that describes its image.
 pub const FILE: &str = "Containerfile";
-/// The longest that pulling a base image may take.
+/// The longest time to pull a base image.
 const PULL: Duration = Duration::from_secs(300);
-/// The longest that a build may take.
+/// The longest time for a build.
 const BUILD: Duration = Duration::from_secs(900);
 
-/// Enough of a digest to identify the content, in characters.
+/// Characters of a digest that suffice to identify the content.
 const DIGITS: usize = 16;
 /// `PATH` in an image that sets none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -34,20 +34,20 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub name: String,
-    /// Programs in it, by recipe.
+    /// Programs in the image, by recipe.
     pub programs: BTreeMap<String, Located>,
 }
 
 /// The folder of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// By path in it.
+    /// File contents by path in the folder.
     pub files: &'a BTreeMap<PathBuf, Vec<u8>>,
-    /// Its path; `None` for built-in experiments.
+    /// The folder's path; `None` for built-in experiments.
     pub folder: Option<&'a Path>,
 }
 
-/// Pulls the base images of a folder's Containerfile that the engine does not have, and returns the ids of all.
+/// Pulls missing base images of a folder's Containerfile, and returns the ids of all base images.
 pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
     let mut ids = String::new();
@@ -66,11 +66,11 @@ pub fn obtain_bases(engine: &Engine, context: Context<'_>) -> Result<String, Str
     Ok(ids)
 }
 
-/// Name of the image of a folder's Containerfile, whose base images have these ids. It is built unless the engine already
-/// has it. `workshop` is a private directory.
+/// Builds the image of a folder's Containerfile unless the engine already has it, and returns its name. `bases` holds
+/// the ids of its base images. `workshop` is a private directory.
 pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&context.files[Path::new(FILE)]);
-    // With the ids of the base images, because a tag such as `latest` may name another image tomorrow.
+    // Includes the ids of base images, because a tag such as `latest` may name another image tomorrow.
     let mut content = format!("{text}\n{bases}");
     for (path, bytes) in context.files {
         content.push_str(&format!("{} {}\n", path.display(), digest::of_bytes(bytes)));
@@ -90,8 +90,7 @@ pub fn build(engine: &Engine, context: Context<'_>, bases: &str, workshop: &Path
     Ok(name)
 }
 
-/// Base images of a Containerfile, except those that it builds itself. If the name is an argument, the engine resolves
-/// it.
+/// Base images of a Containerfile, except its own stages. Names from arguments are left to the engine.
 fn bases(text: &str) -> Vec<String> {
     let mut stages = BTreeSet::from(["scratch".to_owned()]);
     let mut bases = Vec::new();
@@ -125,8 +124,8 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Result<(), String
     Ok(())
 }
 
-/// Builds to the end even if lasthop dies, because the engine keeps a half-finished build without a label to find it
-/// by.
+/// Completes the build even if lasthop dies, because the engine keeps a half-finished build without a label that would
+/// identify it.
 fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest: &str) -> Result<(), String> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let log = workshop.join("build.log");
@@ -143,7 +142,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     command.args([
         "build",
         "--network=host",
-        // Without it Docker keeps the containers of a build that fails, and they carry no label.
+        // Otherwise Docker keeps the containers of a failed build, without a label.
         "--force-rm",
         "--tag",
         name,
@@ -166,7 +165,7 @@ fn carry_out(engine: &Engine, folder: &Path, workshop: &Path, name: &str, digest
     built
 }
 
-/// Finds the programs in an image and asks each for its version, as on the host.
+/// Finds the programs in an image and asks each for its version.
 pub fn programs(
     engine: &Engine,
     image: &str,

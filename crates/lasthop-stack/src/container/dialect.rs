@@ -1,4 +1,4 @@
-//! What differs between container engines: one value for each, and the table of them.
+//! Differences between container engines, as a table.
 
 use std::path::Path;
 
@@ -7,23 +7,23 @@ use lasthop_model::{engine::EngineKind, program::Packages};
 /// Asks an engine, and returns its answer.
 type Ask<'a> = &'a dyn Fn(&[&str]) -> Option<String>;
 
-/// An engine's own words, and what it does in its own way.
+/// Options, formats and quirks of an engine.
 #[derive(Debug)]
 pub struct Dialect {
     pub kind: EngineKind,
-    /// The packages that have it, by package manager.
+    /// The packages that install the engine, by package manager.
     pub packages: &'static [(&'static str, &'static str)],
-    /// Format of `info`: its version, a space, what `is_rootless` and `flaw` need to know.
+    /// Format of `info`: the version, a space, and facts for `is_rootless` and `flaw`.
     pub about: &'static str,
     /// Format of `info`: runtime, storage and network backend.
     pub parts: &'static str,
-    /// What keeps an engine that answers from working, from the rest of `about`.
+    /// Why an engine that answers cannot work, from the rest of `about`.
     pub flaw: fn(&str, Ask<'_>) -> Option<&'static str>,
-    /// Parts of a reason, any of which leads to this advice. The last advice has none and is for all other reasons.
+    /// Advice by parts of an error, any of which must occur. The last advice has no parts and covers all other errors.
     pub remedies: &'static [(&'static [&'static str], &'static str)],
-    /// Variables that decide which engine its client uses, and where it keeps its data.
+    /// Variables that decide which engine the client uses and where it keeps data.
     pub variables: &'static [&'static str],
-    /// Whether containers can be given limits of this process. A daemon has limits of its own.
+    /// Whether containers can get the limits of this process. A daemon has limits of its own.
     pub inherits_limits: bool,
     /// Options of `build`.
     pub build: &'static [&'static str],
@@ -37,11 +37,11 @@ pub struct Dialect {
     pub requests_subnet: bool,
     /// Chains of the packet filter that removing a network may leave, if the engine has root's rights.
     pub chains: fn(&str) -> Vec<String>,
-    /// What precedes the container's id in the name of a cgroup that a start may leave behind if it is cut off.
+    /// The part before the container's id in the name of a cgroup that an interrupted start may leave behind.
     pub cgroup: Option<&'static str>,
 }
 
-/// In the order in which they are tried.
+/// The engines in the order of preference.
 pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
     Dialect {
         kind: EngineKind::Podman,
@@ -80,7 +80,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
         ],
         inherits_limits: true,
         build: &["--pull=missing"],
-        // Without --depend, podman refuses to remove a container whose network namespace another one shares.
+        // Without --depend, podman does not remove a container whose network namespace another container shares.
         removal: &["--time", "0", "--depend"],
         // Addresses are known, so a name server would be a needless process.
         network: &["--disable-dns"],
@@ -137,12 +137,12 @@ pub fn of(kind: EngineKind) -> &'static Dialect {
 }
 
 impl Dialect {
-    /// What installs it.
+    /// The packages that install the engine.
     pub fn packages(&self) -> Packages {
         Packages::named(self.packages.iter().copied())
     }
 
-    /// A reason with what to do about it.
+    /// A reason with advice.
     pub(super) fn advised(&self, reason: &str) -> String {
         let mut remedies = self.remedies.iter();
         let fitting = remedies.find(|(signs, _)| signs.is_empty() || signs.iter().any(|sign| reason.contains(sign)));
@@ -150,13 +150,13 @@ impl Dialect {
         format!("{reason}\n    {what}")
     }
 
-    /// The beginning of the words that remove a container in any state.
+    /// The first words of a command that removes a container in any state.
     pub(super) fn rm(&self) -> Vec<&'static str> {
         [&["rm", "--force", "--volumes"], self.removal].concat()
     }
 }
 
-/// Whether containers run in a user namespace of this user, from what an engine said about itself.
+/// Whether containers run in a user namespace of this user, by the engine's description of itself.
 pub(super) fn is_rootless(about: &str) -> bool {
     // podman answers `true` or `false` first; Docker has `name=rootless` among its security options.
     about.starts_with("true") || about.contains("rootless")
@@ -177,7 +177,7 @@ fn podman_flaw(about: &str, ask: Ask<'_>) -> Option<&'static str> {
         .then_some("this user has no subordinate ids (/etc/subuid), so a container can have only one user")
 }
 
-/// Where podman looks for the plugins of CNI.
+/// Folders where podman looks for CNI plugins.
 const CNI: [&str; 5] = [
     "/usr/local/libexec/cni",
     "/usr/libexec/cni",
@@ -186,18 +186,18 @@ const CNI: [&str; 5] = [
     "/opt/cni/bin",
 ];
 
-/// An engine that was first used without netavark keeps using CNI, even if only netavark is installed now.
+/// Whether podman uses CNI. An engine first used without netavark keeps CNI, even if only netavark is installed now.
 fn has_cni() -> bool {
     CNI.iter().any(|folder| Path::new(folder).join("bridge").is_file())
 }
 
-/// netavark (seen with 1.4) sometimes leaves empty chains of a network with several published ports. Their name
+/// Chains of a network with several published ports that netavark (seen with 1.4) sometimes leaves empty. Their name
 /// contains the SHA-512 of the network's name.
 fn netavark_chains(network: &str) -> Vec<String> {
     let digest = ring::digest::digest(&ring::digest::SHA512, network.as_bytes());
     let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     vec![
-        // netavark uses 13 digits of it: the name of a chain has at most 28 bytes.
+        // netavark uses 13 digits of the hash: the name of a chain has at most 28 bytes.
         format!("NETAVARK-DN-{}", &hash[..13]),
         format!("NETAVARK-{}", &hash[..13]),
     ]

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::dialect::{self, Dialect};
 use crate::locate::on_path;
 
-/// The longest that a command may take that starts nothing.
+/// The longest time for a command that starts nothing.
 const QUESTION: Duration = Duration::from_secs(60);
-/// The longest that a removal may take.
+/// The longest time for a removal.
 pub(super) const REMOVAL: Duration = Duration::from_secs(30);
-/// Lines of an engine's output that an error shows.
+/// Lines of an engine's output in an error.
 const SHOWN: usize = 12;
 
-/// No engine can be used, or it failed.
+/// No engine can be used, or the engine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error("`{0}` is not on PATH; install it, or choose another engine with --engine")]
@@ -33,7 +33,7 @@ pub enum EngineError {
     Other(String),
 }
 
-/// For `?` where nobody asks which error it was.
+/// For `?` in functions that return text.
 impl From<EngineError> for String {
     fn from(error: EngineError) -> Self {
         error.to_string()
@@ -54,7 +54,7 @@ fn each(reasons: &[(EngineKind, String)]) -> String {
         .collect()
 }
 
-/// An engine that answers.
+/// A working engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     pub kind: EngineKind,
@@ -62,15 +62,15 @@ pub struct Engine {
     pub program: PathBuf,
     /// Version of the engine, or of its daemon if there is one.
     pub version: String,
-    /// Whether its containers run in a user namespace of this user.
+    /// Whether containers run in a user namespace of this user.
     pub rootless: bool,
-    /// Its runtime, storage and network backend, for `doctor` and the record.
+    /// Runtime, storage and network backend, for `doctor` and the record.
     #[serde(skip)]
     pub parts: String,
 }
 
 impl Engine {
-    /// The engine of this kind, or the first that works, podman first.
+    /// The engine of the wanted kind, or the first that works, podman first.
     pub fn find(wanted: Option<EngineKind>) -> Result<Self, EngineError> {
         let kinds: Vec<EngineKind> = wanted.map_or_else(|| EngineKind::ALL.to_vec(), |kind| vec![kind]);
         let mut reasons = Vec::new();
@@ -87,8 +87,8 @@ impl Engine {
         Err(wanted.map_or_else(none_found, |kind| EngineError::Missing(kind.name())))
     }
 
-    /// Asks for version, rights and components, which only a working engine can tell, in one question: `podman info`
-    /// asks the package manager about each component and takes a second.
+    /// Asks a working engine for version, rights and components in one command: `podman info` asks the package manager
+    /// about each component and takes a second.
     fn ask_who(kind: EngineKind, program: PathBuf) -> Result<Self, String> {
         let mut engine = Self {
             kind,
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// What it does in its own way.
+    /// The differences of this engine from others.
     pub fn dialect(&self) -> &'static Dialect {
         dialect::of(self.kind)
     }
@@ -136,11 +136,11 @@ impl Engine {
         self.run(arguments, timeout, Life::Bound)
     }
 
-    /// Removes something, and finishes even if lasthop dies, because a network that is half removed stays for ever.
+    /// Removes an object, and finishes even if lasthop dies, because a half-removed network stays for ever.
     ///
     /// # Errors
     ///
-    /// As [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
+    /// See [`Engine::ask`]; [`EngineError::Hangs`] if it takes too long.
     pub fn remove(&self, arguments: &[&str]) -> Result<(), EngineError> {
         self.run(arguments, REMOVAL, Life::ToItsEnd).map(drop)
     }
@@ -165,13 +165,13 @@ impl Engine {
         }
     }
 
-    /// Says why a command of the engine failed.
+    /// The error of a failed command of the engine.
     pub(super) fn failed(&self, words: &str, cause: &str) -> EngineError {
         EngineError::Other(format!("`{} {words}` failed: {cause}", self.kind.name()))
     }
 
-    /// Options that give a container this process's limits. An engine's own defaults may be higher, which the kernel
-    /// allows with CAP_SYS_RESOURCE only.
+    /// Options that give a container this process's limits. An engine's defaults may be higher, which needs
+    /// CAP_SYS_RESOURCE.
     pub fn process_limits(&self) -> Vec<String> {
         if !self.dialect().inherits_limits {
             return Vec::new();
@@ -179,7 +179,7 @@ impl Engine {
         let pids = files::text("/proc/sys/kernel/pid_max")
             .ok()
             .and_then(|text| text.trim().parse().ok());
-        // podman lowers its own limit of processes to the highest pid.
+        // podman itself limits processes to the highest pid.
         [
             ("nofile", Resource::Nofile, u64::MAX),
             ("nproc", Resource::Nproc, pids.unwrap_or(u64::MAX)),
@@ -190,14 +190,14 @@ impl Engine {
         .collect()
     }
 
-    /// The beginning of a command line.
+    /// The client's path, to begin a command line.
     pub fn client(&self) -> String {
         self.program.display().to_string()
     }
 }
 
-/// The last lines of its output. Warnings are included only if there is nothing else, because podman repeats them with
-/// every command.
+/// The last lines of an engine's output. Warnings are included only if there is nothing else, because podman repeats
+/// them with every command.
 pub(super) fn last_lines(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if !lines.iter().all(|line| line.contains("level=warning")) {

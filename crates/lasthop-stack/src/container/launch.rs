@@ -20,8 +20,8 @@ use super::{
     volume::Volume,
 };
 
-/// Removes one container at a time, because netavark leaves chains behind when several containers of a network go at
-/// the same time. Holds when a removal hung: for as long again, all others are left to the guard.
+/// Serialises removals, because netavark leaves chains behind when several containers of a network are removed at the
+/// same time. Holds the time of a removal that hung: for as long again, all other removals are left to the guard.
 static REMOVING: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// A place on a bridge network.
@@ -32,7 +32,7 @@ pub struct OnBridge {
     pub gateway: Ipv4Addr,
 }
 
-/// A container to start, or that runs.
+/// A container, before or after its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub engine: Engine,
@@ -42,16 +42,16 @@ pub struct Launch {
     pub run: String,
     pub sandbox: String,
     pub container: RenderedContainer,
-    /// Its place on the run's bridge.
+    /// The address on the run's bridge.
     pub bridge: Option<OnBridge>,
     /// `ADDRESS:PORT:PORT`
     pub publish: Option<String>,
     pub volume: Option<Volume>,
-    /// Name of the container whose network namespace it joins.
+    /// Name of the container whose network namespace this one joins.
     pub joined: Option<String>,
-    /// Whether a supervisor runs in it, with other services.
+    /// Whether a supervisor runs other services in the container.
     pub holds_others: bool,
-    /// Folders that are mounted at their own paths.
+    /// Folders mounted at their own paths.
     pub writable: Vec<PathBuf>,
     pub readable: Vec<PathBuf>,
     /// Working directory.
@@ -62,7 +62,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// What the record keeps of it.
+    /// The container as the record has it.
     pub fn place(&self) -> PlaceContainer {
         PlaceContainer {
             image: self.image.clone(),
@@ -80,19 +80,19 @@ impl Launch {
         }
     }
 
-    /// Runs the service in the foreground.
+    /// The command that runs the service in the foreground.
     pub fn run(&self, command: &[String], environment: &[(String, String)], stop_signal: &str) -> Vec<String> {
         let mut words = self.begin(environment);
         words.extend(self.network());
         words.extend(self.publish.iter().map(|publish| format!("--publish={publish}")));
         words.extend(self.limits());
         words.push(format!("--stop-signal={stop_signal}"));
-        // Its output already reaches the service's log through the client, so the engine need not keep a copy.
+        // The client already writes the output to the service's log, so the engine need not keep a copy.
         words.push("--log-driver=none".to_owned());
         self.end(words, command)
     }
 
-    /// The container for a command of the preparation. It has its own name, so that it can be removed.
+    /// The container for a preparation command. It has its own name, so that it can be removed.
     pub fn for_preparation(&self, command: usize) -> Self {
         Self {
             name: format!("{}-prepare-{command}", self.name),
@@ -100,14 +100,14 @@ impl Launch {
         }
     }
 
-    /// Runs a command of the preparation to its end, without a network.
+    /// The command that runs a preparation command to its end, without a network.
     pub fn prepare(&self, command: &[String], environment: &[(String, String)]) -> Vec<String> {
         let mut words = self.begin(environment);
         words.extend(["--rm", "--network=none"].map(str::to_owned));
         self.end(words, command)
     }
 
-    /// Runs a command in the running container.
+    /// The command that runs another one in the running container.
     pub fn exec(&self, command: &[String]) -> Vec<String> {
         let workdir = format!("--workdir={}", self.directory.display());
         let own = [self.engine.client(), "exec".to_owned(), workdir, self.name.clone()];
@@ -128,23 +128,23 @@ impl Launch {
                 *hung = Some(Instant::now());
                 Err(error)
             }
-            // The engine may have refused only because the container is gone already.
+            // The engine may have refused only because the container no longer exists.
             Err(_) if self.pid().is_err() => Ok(()),
             removed => removed,
         }
     }
 
-    /// Name of the container whose network namespace it has.
+    /// Name of the container whose network namespace this one uses.
     pub fn namespace(&self) -> &str {
         self.joined.as_deref().unwrap_or(&self.name)
     }
 
-    /// The address of this machine that its port is published at.
+    /// The address of this machine at which the port is published.
     pub fn published(&self) -> Option<SocketAddr> {
         self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
     }
 
-    /// Pid of its first process, as the host sees it.
+    /// Pid of the first process, in the host's pid namespace.
     pub fn pid(&self) -> Result<i32, EngineError> {
         let answer = self.inspect("{{.State.Pid}}")?;
         answer.trim().parse().map_err(|_| {
@@ -153,7 +153,7 @@ impl Launch {
         })
     }
 
-    /// Whether traffic to it stays on this machine.
+    /// Whether traffic to the container stays on this machine.
     pub fn is_local(&self) -> bool {
         self.engine.rootless
             || self
@@ -162,14 +162,14 @@ impl Launch {
                 .is_none_or(|place| network::is_local(place.address, place.gateway))
     }
 
-    /// Whether this is its own address on a bridge. That exists while the container runs: nobody else can answer there, and
-    /// connecting to it afterwards takes seconds.
+    /// Whether this is the container's own address on a bridge. The address exists only while the container runs:
+    /// nobody else can answer there, and connecting to it afterwards takes seconds.
     pub fn owns(&self, address: &Address) -> bool {
         let place = self.bridge.as_ref();
         place.is_some_and(|place| address.ip() == Some(place.address.into()))
     }
 
-    /// Whether the kernel killed it because it reached its memory limit.
+    /// Whether the kernel killed the container at its memory limit.
     pub fn out_of_memory(&self) -> bool {
         self.inspect("{{.State.OOMKilled}}")
             .is_ok_and(|answer| answer.trim() == "true")

@@ -1,4 +1,4 @@
-//! Removes a run's containers, networks and volumes when it ends, however it ends. They are found by the label of its
+//! Removes a run's containers, networks and volumes when it ends, however it ends. Each is found by the label of its
 //! sandbox, never by name or age.
 
 use std::{
@@ -15,23 +15,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{IMAGE_LABEL, OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
 
-/// Name of the file in a sandbox that records which engine the run uses.
+/// Name of the file in a sandbox that records the run's engine.
 const RECORD: &str = "engine.json";
-/// The longest that one removal may take. An engine that hangs longer is not asked again.
+/// The longest time for one removal. An engine that hangs longer is not asked again.
 const TIMEOUT: Duration = Duration::from_secs(25);
-/// How long a daemon may take to finish what a killed client asked for.
+/// Tries until a daemon has finished the work of a killed client.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Where the kernel shows cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What was removed from an engine, and what could not be removed.
+/// What was removed from an engine, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub containers: usize,
     pub networks: usize,
     pub volumes: usize,
-    /// What is still there, in words, as far as the engine lists it.
+    /// Remaining objects, in words, as far as the engine lists them.
     pub left: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Removed {
     }
 }
 
-/// Who clears up: the engine of a run, recorded in its sandbox.
+/// The engine of a run, as recorded in its sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 struct Remover {
     engine: Engine,
@@ -50,9 +50,9 @@ struct Remover {
     hangs: Cell<bool>,
 }
 
-/// Records in the sandbox which engine is used. Call this before creating anything.
+/// Records the engine in the sandbox. Call this before creating anything.
 pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
-    // Of all engines, because `docker` may be podman by another name.
+    // The variables of all engines, because `docker` may be podman by another name.
     let names = ["PATH", "HOME"]
         .iter()
         .chain(DIALECTS.iter().flat_map(|dialect| dialect.variables));
@@ -60,7 +60,7 @@ pub fn announce(engine: &Engine, sandbox: &Path) -> io::Result<()> {
         .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
         .collect();
     let record = Remover::new(engine, variables);
-    // Renamed into place, so that nobody who clears up reads half of it.
+    // Renamed into place, so that no sweep reads half of it.
     let hidden = sandbox.join(format!(".{RECORD}"));
     files::write_private(&hidden, &serde_json::to_vec(&record)?)?;
     fs::rename(hidden, sandbox.join(RECORD))
@@ -74,7 +74,7 @@ pub fn remove(sandbox: &Path) -> Removed {
         return Removed::default();
     };
     let removed = remover.remove_labelled(&format!("label={RUN_LABEL}={run}"));
-    // A network that is still there needs its chains; rootless podman has them in a namespace of its own.
+    // Chains are needed until the network is gone; rootless podman has them in a namespace of its own.
     if !remover.engine.rootless && removed.left.is_empty() {
         remover.remove_chains(run);
     }
@@ -86,7 +86,7 @@ pub fn client(sandbox: &Path) -> Option<PathBuf> {
     read(sandbox).map(|remover| remover.engine.program)
 }
 
-/// Removes what runs left behind whose sandbox is gone. Nothing else would remove it.
+/// Removes objects of runs whose sandbox is gone. Nothing else would remove them.
 pub fn remove_orphans(engine: &Engine) -> Removed {
     let mut removed = Removed::default();
     for sandbox in Remover::new(engine, Vec::new()).orphans() {
@@ -99,7 +99,7 @@ pub fn remove_orphans(engine: &Engine) -> Removed {
     removed
 }
 
-/// The images that runs made, with their sizes. They are kept, because the next run uses them again.
+/// The images that runs made, with their sizes. They are kept for later runs.
 pub fn images(engine: &Engine) -> Vec<String> {
     let filter = format!("label={IMAGE_LABEL}");
     let words = [
@@ -126,8 +126,8 @@ impl Remover {
         }
     }
 
-    /// Removes the chains of a network that is gone, which is named like the run, and the rules that lead to them: they
-    /// would go on redirecting a published port.
+    /// Removes the chains of a removed network, which is named like the run, and the rules that lead to them: they
+    /// would still redirect a published port.
     fn remove_chains(&self, network: &str) {
         let nat = |words: &[String]| {
             let mut command = Command::new("iptables");
@@ -152,11 +152,11 @@ impl Remover {
         }
     }
 
-    /// This user's sandboxes that labels name but that no longer exist.
+    /// Sandboxes of this user that appear in labels but no longer exist.
     fn orphans(&self) -> Vec<String> {
         let filter = format!("label={OWNER_LABEL}={}", owner());
         let label = |list: &[&str], inspect: &[&str], path: &str| -> Vec<String> {
-            // `index`, because a Go template takes the dot in the label's name for a field.
+            // `index`, because a Go template reads the dot in the label's name as a field.
             let format = format!("{{{{index {path} \"{SANDBOX_LABEL}\"}}}}");
             let found = self
                 .listed(&[list, &["--filter", &filter]].concat())
@@ -172,7 +172,7 @@ impl Remover {
         sandboxes.extend(label(&["volume", "ls", "--quiet"], &["volume", "inspect"], ".Labels"));
         sandboxes.sort_unstable();
         sandboxes.dedup();
-        // A path that this user may not look at proves nothing: only a clear "no" makes an orphan.
+        // A path that this user may not examine proves nothing: only a clear "no" makes an orphan.
         sandboxes.retain(|sandbox| Path::new(sandbox).is_absolute() && matches!(fs::exists(sandbox), Ok(false)));
         sandboxes
     }
@@ -185,7 +185,7 @@ impl Remover {
             gone
         };
         let dialect = self.engine.dialect();
-        // Containers first: an engine refuses to remove a network or a volume that one still uses.
+        // Containers first: an engine does not remove a network or a volume in use.
         let containers = all("container", &["ps", "--all"], &dialect.rm());
         if let Some(cgroup) = dialect.cgroup {
             for id in &containers {
@@ -201,8 +201,7 @@ impl Remover {
         }
     }
 
-    /// Lists and removes until the list stays empty or the engine hangs. Returns what was removed, and what
-    /// remains.
+    /// Lists and removes until the list stays empty or the engine hangs. Returns removed and remaining names.
     fn remove_all(&self, list: &[&str], remove: &[&str]) -> (Vec<String>, Vec<String>) {
         let mut seen = BTreeSet::new();
         let mut left = Vec::new();
@@ -253,7 +252,7 @@ impl Remover {
     }
 }
 
-/// What deletes the rules of a listing (`iptables -S`) that lead to a chain.
+/// Commands that delete the rules of a listing (`iptables -S`) that lead to a chain.
 fn rules_to(listing: &str, chain: &str) -> Vec<Vec<String>> {
     let rules = listing.lines().filter_map(shlex::split).filter(|words| {
         words.first().is_some_and(|word| word == "-A")
@@ -268,8 +267,8 @@ fn rules_to(listing: &str, chain: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Removes cgroups with such a name, and those in them, up to so many folders below. The kernel keeps those that have a
-/// process.
+/// Removes cgroups whose name starts with `name`, with their children, up to `depth` folders below. The kernel keeps
+/// cgroups that have a process.
 fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -277,7 +276,7 @@ fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
         }
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(name.as_bytes()) {
-            // The kernel removes only a cgroup without children; the files in it need no removal and permit none.
+            // The kernel removes only a cgroup without children; the files in it need not and cannot be removed.
             remove_cgroups(&path, depth, "");
             let _ = fs::remove_dir(&path);
         } else if depth > 1 {

@@ -1,16 +1,16 @@
 //! Containers, with the same command line for podman and Docker.
 //!
 //! A service in a container is a child of the guard like any other. The guard starts `podman run` or `docker run` in
-//! the foreground; its output is the service's log, and it ends when the container ends. Rendered files and run-time
-//! folders are mounted at their own paths, and the image has the programs at theirs, so a recipe need not know about
-//! containers.
+//! the foreground, whose output is the service's log, and which ends with the container. Rendered files and run-time
+//! folders are mounted at their own paths, and programs in the image have their own paths, so recipes need not know
+//! about containers.
 //!
-//! Everything that lasthop creates has three labels: the run's sandbox by name (`lasthop.run`) and by path
-//! (`lasthop.sandbox`), and its owner (`lasthop.owner`). Removal goes by these labels and by nothing else.
+//! Everything that lasthop creates has three labels: the name of the run's sandbox (`lasthop.run`), its path
+//! (`lasthop.sandbox`), and its owner (`lasthop.owner`). Only these labels decide about removal.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`dialect`] | what differs between engines: a table of them |
+//! | [`dialect`] | differences between engines, as a table |
 //! | [`engine`] | finds podman or Docker, and checks that it works |
 //! | [`network`] | the bridge network of a run and its addresses |
 //! | [`volume`] | a volume of a run, and sockets on it |
@@ -36,14 +36,14 @@ use lasthop_system::{facts::Facts, files};
 
 /// Label of everything that a run creates: the name of its sandbox.
 pub const RUN_LABEL: &str = "lasthop.run";
-/// Label with the path of the sandbox, which tells whether the run still lives.
+/// Label with the path of the sandbox, which shows whether the run still lives.
 pub const SANDBOX_LABEL: &str = "lasthop.sandbox";
-/// Label of the owner, for whom the path of the sandbox is valid.
+/// Label of the owner, who alone can see whether the sandbox exists.
 pub const OWNER_LABEL: &str = "lasthop.owner";
 /// Label of images: the digest of their content.
 pub const IMAGE_LABEL: &str = "lasthop.image";
 
-/// The options that label what a run creates.
+/// The options that label an object of a run.
 fn labels(run: &str, sandbox: impl Display) -> [String; 3] {
     [
         (RUN_LABEL, run),
@@ -53,13 +53,13 @@ fn labels(run: &str, sandbox: impl Display) -> [String; 3] {
     .map(|(label, value)| format!("--label={label}={value}"))
 }
 
-/// This user, as a label has it.
+/// This user, as in a label.
 fn owner() -> String {
     owner_seeing(Path::new("/proc/self/ns/mnt"))
 }
 
-/// The user on this machine with a view of its files, which is a mount namespace: several users, machines and
-/// containers may share an engine, and whether a sandbox is gone can be told only where it would be visible.
+/// The user of this machine and the mount namespace with its files. Several users, machines and containers may share an
+/// engine, and only a process that would see a sandbox can tell whether it is gone.
 pub fn owner_seeing(files: &Path) -> String {
     let user = rustix::process::geteuid().as_raw();
     let facts = Facts::here();

@@ -1,5 +1,5 @@
-//! The bridge network of a run. The engine creates it and chooses a free subnet. lasthop assigns the addresses in it,
-//! so that they are known before a container starts.
+//! The bridge network of a run. The engine creates it and chooses a free subnet. lasthop assigns the addresses, so that
+//! they are known before a container starts.
 
 use std::net::Ipv4Addr;
 
@@ -10,14 +10,14 @@ use super::{
     labels,
 };
 
-/// First host number that lasthop assigns. The engine uses those below.
+/// First host number that lasthop assigns. The engine uses lower numbers.
 const FIRST: u32 = 16;
 
 /// A network of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     pub name: String,
-    /// The host's address in it.
+    /// The host's address in the network.
     pub gateway: Ipv4Addr,
     subnet: Subnet,
 }
@@ -35,7 +35,7 @@ impl Bridge {
         if !engine.dialect().requests_subnet {
             return Ok(chosen);
         }
-        // Request the subnet that the engine would choose.
+        // Create the network again, and request the subnet that the engine chose.
         engine.ask(["network", "rm", run])?;
         Self::make(engine, run, sandbox, Some(chosen.subnet))
     }
@@ -68,13 +68,13 @@ impl Bridge {
 }
 
 /// Whether packets to an address on a bridge stay on this machine: the kernel then sends them from the gateway's
-/// address. Without its bridge, some other machine might answer at the address.
+/// address. Without the bridge, another machine might answer at the address.
 pub fn is_local(address: Ipv4Addr, gateway: Ipv4Addr) -> bool {
     own_address_towards(address.into()).is_ok_and(|own| own == gateway)
 }
 
 impl Subnet {
-    /// The address that engines give to the host.
+    /// The first host address, which engines give to the host.
     fn first(self) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(self.address) + 1)
     }

@@ -1,4 +1,4 @@
-//! What a run needs for all its containers (engine, image, network), and where each service of a stack runs.
+//! The engine, image and network for a run's containers, and the container of each service.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,13 +32,13 @@ pub struct Site {
     run: String,
     sandbox: PathBuf,
     bridge: Option<Bridge>,
-    /// The most containers of a stack.
+    /// The most containers in a stack.
     most: u32,
-    /// By the name that the experiment gives.
+    /// Volumes by name in the experiment.
     volumes: BTreeMap<String, Volume>,
 }
 
-/// Where a service runs.
+/// The place of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Housing {
     /// In its own container.
@@ -57,15 +57,15 @@ impl Housing {
     }
 }
 
-/// What the containers of a run need.
+/// What a run needs for its containers.
 #[derive(Clone, Debug, Default)]
 pub struct Needs<'a> {
     /// The experiment's folder, if it has a Containerfile.
     pub context: Option<Context<'a>>,
-    /// By recipe.
+    /// Programs by recipe.
     pub programs: BTreeMap<String, Program>,
     pub bridge: bool,
-    /// The most containers of a stack.
+    /// The most containers in a stack.
     pub most: u32,
     /// Names of volumes.
     pub volumes: BTreeSet<String>,
@@ -103,7 +103,7 @@ impl Site {
         format!("{}{rootless}, {}", self.engine.version, self.engine.parts)
     }
 
-    /// Assigns the services of a stack to their containers. Corrects their addresses, and returns how to start each.
+    /// Assigns the services of a stack to their containers and corrects their addresses. Returns the container of each.
     pub fn place(
         &self,
         bindings: &mut Bindings,
@@ -141,7 +141,7 @@ impl Site {
         format!("{}-{}.{}-{service}", self.run, bindings.round, bindings.stack)
     }
 
-    /// Where the server listens, and where clients reach it.
+    /// The address on which the server listens, and the address for clients.
     fn addresses(
         &self,
         bindings: &mut Bindings,
@@ -164,7 +164,7 @@ impl Site {
                  {engine} as root"
             ));
         }
-        // Stacks of one run are up at the same time, rounds are not.
+        // Stacks of one run are up at the same time; rounds are not.
         let own = bridge
             .address(bindings.stack as u32 * self.most + number)
             .ok_or_else(|| format!("the network {} has no free address", bridge.name))?;
@@ -202,21 +202,21 @@ impl Site {
         joined: Option<String>,
     ) -> Launch {
         let binding = &bindings.services[name];
-        // Sockets, and rendered files that one service reads from another, keep the paths that they have without
-        // containers. A container changes nothing of another service, which may run beside it with root's rights.
+        // Sockets, and rendered files that another service reads, keep the paths that they have without containers. A
+        // container cannot write to the folders of other services, which may run on the host with root's rights.
         let folder = |path: &Path| path.parent().unwrap_or(path).to_owned();
         let writable = own_folders(binding);
         let mut readable = vec![folder(&binding.directory), folder(&binding.runtime)];
         readable.dedup();
-        // Its own files may be in its folder of the sandbox.
+        // The service's own files may be in its folder of the sandbox.
         readable.retain(|path| path.exists() && !writable.contains(path));
         readable.push(self.sandbox.join("tls"));
         let root = rustix::process::geteuid().is_root();
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let as_own = binding.account.as_ref().map(|account| account.ids);
-        // Only a daemon has the rights of root if this user has not.
+        // Only a daemon has root's rights if this user does not.
         let stranger = !self.engine.rootless && !root;
-        // The user in its Containerfile could not enter the run's private folders.
+        // A user named in the Containerfile could not enter the run's private folders.
         let (user, group) = as_own.or(stranger.then_some(ids)).unwrap_or((0, 0));
         Launch {
             engine: self.engine.clone(),
@@ -252,7 +252,7 @@ fn image(engine: &Engine, sandbox: &Path, needs: &Needs<'_>) -> Result<Image, St
     Ok(Image { name, programs })
 }
 
-/// Moves the socket of a service, if it has one, to a volume, where it has the same path for everyone.
+/// Moves a service's socket, if there is one, to a volume, where it has the same path for everyone.
 fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), String> {
     let folder = format!("{}.{}.{name}", bindings.round, bindings.stack);
     let binding = bindings.services.get_mut(name).expect("the plan and the sandbox agree");
@@ -269,7 +269,7 @@ fn put_on(volume: &Volume, bindings: &mut Bindings, name: &str) -> Result<(), St
     Ok(())
 }
 
-/// What a service may write.
+/// Folders that a service may write to.
 fn own_folders(binding: &ServiceBinding) -> Vec<PathBuf> {
     let folders = [&binding.directory, &binding.runtime, &binding.cache];
     folders.into_iter().filter(|path| path.exists()).cloned().collect()
@@ -304,7 +304,7 @@ fn supervisor(
     })
 }
 
-/// A service in the network namespace of another one is reached at the other's address, on its own port.
+/// Gives a service in another's network namespace the other's address, with its own port.
 fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
     let host = match bindings
         .services

@@ -1,8 +1,8 @@
 //! Runs several services in one container under supervisord.
 //!
 //! supervisord itself is a service with its own recipe and container. Its configuration includes the folder `programs`
-//! in its directory. Each service inside has a program there, which is started when its turn comes, so order,
-//! preparation and readiness work as for any other service.
+//! in its directory. Each service in the container has a program there, which lasthop starts in order, so preparation
+//! and readiness work as for any other service.
 
 use std::{
     fmt::Write as _,
@@ -24,18 +24,18 @@ use crate::exit::{Exit, send_signal, signal_number};
 
 /// Folder of the programs in supervisord's directory. Its configuration includes `programs/*.conf`.
 pub const PROGRAMS: &str = "programs";
-/// Name of its configuration file.
+/// Name of supervisord's configuration file.
 const CONFIGURATION: &str = "supervisord.conf";
 
-/// The longest that killed processes may take to end.
+/// The longest time for killed processes to end.
 const KILL: Duration = Duration::from_secs(2);
 
 /// The supervisor of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supervisor {
-    /// The container in which it runs.
+    /// The container of the supervisor.
     pub container: Launch,
-    /// Its directory, the same in the container.
+    /// The supervisor's directory, also its path in the container.
     pub directory: PathBuf,
 }
 
@@ -44,15 +44,15 @@ pub struct Supervisor {
 pub struct Supervised {
     supervisor: Supervisor,
     name: String,
-    /// Its pid as the host sees it, and its start time, which together identify it uniquely.
+    /// The pid in the host's pid namespace. Together with the start time it is unique.
     pub pid: i32,
     start_ticks: u64,
-    /// The log where supervisord writes how its programs ended.
+    /// The log where supervisord writes how programs ended.
     log: PathBuf,
 }
 
 impl Supervisor {
-    /// Writes the service's program, with its output in `log`, before supervisord runs.
+    /// Writes the service's program file, with output to `log`, before supervisord runs.
     pub fn write(&self, service: &RenderedService, directory: &Path, log: &Path) -> Result<(), String> {
         let programs = self.directory.join(PROGRAMS);
         let script = format!("{}.sh", service.name);
@@ -68,7 +68,7 @@ impl Supervisor {
         write().map_err(|cause| format!("cannot write to {}: {cause}", programs.display()))
     }
 
-    /// Lets supervisord start the service of this name. It is not ready yet.
+    /// Makes supervisord start the service of this name. The service is not ready yet.
     pub fn start(&self, name: &str) -> Result<Supervised, String> {
         let control = |word| {
             self.control(&[word, name])
@@ -91,7 +91,7 @@ impl Supervisor {
         })
     }
 
-    /// `supervisorctl` in the container.
+    /// Runs `supervisorctl` in the container.
     fn control(&self, words: &[&str]) -> Result<String, EngineError> {
         let configuration = self.directory.join(CONFIGURATION).display().to_string();
         let base = ["exec", &self.container.name, "supervisorctl", "-c", &configuration];
@@ -100,13 +100,13 @@ impl Supervisor {
 }
 
 impl Supervised {
-    /// How it ended, if it has.
+    /// How the program ended; `None` while it runs.
     pub fn exited(&self) -> Option<Exit> {
         let alive = Stat::of(self.pid).is_some_and(|stat| stat.start_ticks == self.start_ticks && stat.state != b'Z');
         (!alive).then(|| end_of(&self.name, &files::end_of_log(&self.log)))
     }
 
-    /// Lets supervisord stop it: first by its signal, then by a kill.
+    /// Makes supervisord stop the program: first with its signal, then with SIGKILL.
     pub fn stop(&self) -> Result<(), EngineError> {
         if self.exited().is_none() {
             self.supervisor.control(&["stop", &self.name])?;
@@ -115,7 +115,7 @@ impl Supervised {
         Ok(())
     }
 
-    /// The processes that it left behind. supervisord gives each program its own process group, with the program's pid.
+    /// Kills remaining processes of the program. supervisord gives each program a process group with the program's pid.
     fn kill_the_rest(&self) {
         let Ok(first) = self.supervisor.container.pid() else {
             return;
@@ -166,11 +166,12 @@ fn script(service: &RenderedService, directory: &Path) -> String {
     text
 }
 
-/// It starts when its turn comes, and is never restarted: a server that died is a failure of the run.
+/// The program's section: it starts when lasthop says so and never restarts, because a server that died is a failure of
+/// the run.
 fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     // stopwaitsecs takes whole seconds, and 0 would kill at once.
     let seconds = service.stop.timeout.max(Duration::from_secs(1)).as_secs();
-    // startsecs=0: readiness is lasthop's to check, and `supervisorctl start` would wait for that long.
+    // startsecs=0: lasthop checks readiness, and `supervisorctl start` would wait for that long.
     // maxbytes=0: supervisord would rotate the log at 50 MB.
     format!(
         "[program:{}]\ncommand=/bin/sh {}\nautostart=false\nautorestart=false\nstartsecs=0\nstopsignal={}\nstopwaitsecs={seconds}\n\
@@ -182,14 +183,14 @@ fn section(service: &RenderedService, script: &Path, log: &Path) -> String {
     )
 }
 
-/// The pid on the host of a process that has another pid in its container.
+/// The host's pid of a process that has another pid in its container.
 fn outer_pid(first: i32, inner: i32) -> Option<i32> {
     let mut family = process::descendants(first).into_iter();
     family.find(|pid| {
         let numbers = Facts::here()
             .field(&format!("/proc/{pid}/status"), "NSpid")
             .unwrap_or_default();
-        // NSpid counts from the outermost pid namespace in; the last number is the one in the container (proc(5)).
+        // NSpid lists pids from the outermost pid namespace inwards; the last is the pid in the container (proc(5)).
         numbers.split_ascii_whitespace().last() == Some(&inner.to_string())
     })
 }

@@ -1,5 +1,5 @@
-//! A volume of a run. The engine creates it, and containers mount it at the same path as on the host, so that a socket
-//! on it has one path everywhere.
+//! A volume of a run. The engine creates it, and containers mount it at its path on the host, so that a socket on it
+//! has one path everywhere.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use crate::sandbox::SOCKET_PATH_LIMIT;
 pub struct Volume {
     /// Unique on the machine.
     pub name: String,
-    /// Where the engine keeps it, and where containers mount it.
+    /// The volume's path on the host and in containers.
     pub folder: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Volume {
         let answer = engine.ask(["volume", "inspect", "--format", "{{.Mountpoint}}", &name])?;
         let folder = PathBuf::from(answer.trim());
         if folder.is_absolute() {
-            // The way there may have links of the user's own.
+            // The path may contain links of the user's own.
             let folder = folder.canonicalize().unwrap_or(folder);
             return Ok(Self { name, folder });
         }
@@ -37,11 +37,11 @@ impl Volume {
         Err(engine.failed(&format!("volume inspect {name}"), &said).into())
     }
 
-    /// The path of a socket in a new folder, which belongs to the account that the server runs as.
+    /// The path of a socket in a new folder, which belongs to the server's account.
     pub fn socket(&self, folder: &str, file: &Path, account: Option<(u32, u32)>) -> Result<PathBuf, String> {
         let path = short(self.folder.join(folder).join(file))?;
         let make = || {
-            // Containers of earlier rounds may write there as root.
+            // Containers of earlier rounds may write to the volume as root.
             let made = Folder::open(&self.folder)?.make(Path::new(folder), 0o700)?;
             account.map_or(Ok(()), |(user, group)| made.give(Some(user), Some(group)))
         };
@@ -49,7 +49,8 @@ impl Volume {
         Ok(path)
     }
 
-    /// A second path of that socket, beside what containers see of the volume. The engine removes it with the volume.
+    /// A second path of that socket, outside the part of the volume that containers see. The engine removes it with the
+    /// volume.
     pub fn outside(&self, folder: &str, file: &Path) -> Result<PathBuf, String> {
         let beside = self.folder.parent().unwrap_or(&self.folder);
         let made = Folder::open(beside).and_then(|beside| beside.make(Path::new(folder), 0o700));

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The largest packet in bytes. The sender refuses larger ones.
+/// The largest packet in bytes. The sender refuses larger packets.
 const PACKET: usize = 160 * 1024;
 /// The most file descriptors per packet.
 const DESCRIPTORS: usize = 3;
@@ -23,10 +23,10 @@ const DESCRIPTORS: usize = 3;
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Two connected ends. A child inherits neither unless it is given one. The other side must read what this end
-    /// sends within this time.
+    /// Two connected ends. A child inherits neither unless it is passed explicitly. `patience` limits how long a send
+    /// waits for the other side to read.
     pub fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
-        // Packets keep their boundaries, and unlike datagram sockets the pair reports when the other end is closed.
+        // Packets keep their boundaries, and unlike datagram sockets the pair reports a closed peer.
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, Some(patience))?;
@@ -76,7 +76,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for a message; `None` when the other end is gone.
+    /// Waits for a message; `None` if the other end is gone.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let mut packet = vec![0; PACKET];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -91,11 +91,11 @@ impl Channel {
         });
         let received = match received {
             Ok(received) => received,
-            // What a Unix socket reports if its peer was closed with packets unread.
+            // The error of a Unix socket whose peer was closed with packets unread.
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Taken before anything can fail: they are open in this process by now, and dropping them closes them.
+        // First of all: the descriptors are open in this process by now, and dropping them closes them.
         let mut descriptors = Vec::new();
         for message in beside.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {

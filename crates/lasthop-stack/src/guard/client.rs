@@ -33,14 +33,14 @@ use crate::{
     veth,
 };
 
-/// The longest that the guard may take to answer a request that needs no waiting.
+/// The longest time for the guard to answer a request that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The longest that it may take to end. Its own limits for whatever hangs are shorter.
+/// The longest time for the guard to end. Its own limits for hanging operations are shorter.
 const END: Duration = Duration::from_secs(90);
-/// The id of no request.
+/// The id that no request has.
 const NOBODY: u64 = 0;
 
-/// What went wrong between lasthop and its guard.
+/// Errors between lasthop and its guard.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
     #[error("lasthop's guard process has died, and with it everything that it started")]
@@ -53,7 +53,7 @@ pub enum GuardError {
     Other(String),
 }
 
-/// For `?` where nobody asks which error it was.
+/// For `?` in functions that return text.
 impl From<GuardError> for String {
     fn from(error: GuardError) -> Self {
         error.to_string()
@@ -72,7 +72,7 @@ fn cannot_ask(cause: io::Error) -> GuardError {
     GuardError::Other(format!("cannot ask the guard: {cause}"))
 }
 
-/// What every Linux has, but not every root that somebody has made by hand.
+/// Parts of a normal Linux system that a hand-made root file system may lack.
 fn lacking() -> String {
     let lacking: Vec<&str> = ["/proc/self", "/dev/null"]
         .into_iter()
@@ -85,12 +85,12 @@ fn lacking() -> String {
     }
 }
 
-/// The running guard. Dropping it ends everything that it started and removes the sandbox.
+/// The running guard. Dropping it ends all its processes and removes the sandbox.
 #[derive(Debug)]
 pub struct Guard {
     link: Arc<Link>,
     process: Mutex<Child>,
-    /// Listens to the guard, and cleans up if it was killed.
+    /// The thread that receives reports, and cleans up if the guard was killed.
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -98,7 +98,7 @@ pub struct Guard {
 #[derive(Debug)]
 struct Link {
     channel: Channel,
-    /// Pid of the guard, which cannot be reused before it is waited for.
+    /// Pid of the guard. It cannot be reused before the guard is waited for.
     guard: i32,
     reports: Mutex<PendingReports>,
     changed: Condvar,
@@ -106,23 +106,23 @@ struct Link {
     closing: AtomicBool,
 }
 
-/// Reports of the guard that nobody has collected yet.
+/// Reports of the guard that no caller has collected yet.
 #[derive(Debug, Default)]
 struct PendingReports {
     begun: bool,
     lost: bool,
-    /// It has not answered a request, so further requests would be a waste of time.
+    /// The guard has left a request unanswered, so further requests would be a waste of time.
     silent: bool,
     spawned: HashMap<u64, Result<i32, String>>,
     stopped: HashMap<u64, bool>,
-    /// By the number of the request that started the process.
+    /// Ends of processes, by id of the request that started them.
     exits: HashMap<u64, Exit>,
 }
 
 impl Guard {
     /// Starts the guard of a sandbox from lasthop's own executable.
     pub fn launch(sandbox: &Sandbox) -> Result<Self, GuardError> {
-        // Not the path of the executable, where an update may have put another version.
+        // The path of the executable may hold another version after an update.
         Self::launch_from(Path::new("/proc/self/exe"), sandbox)
     }
 
@@ -149,7 +149,7 @@ impl Guard {
             sandbox: sandbox.path().to_owned(),
         };
         guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(cannot_ask)?;
-        // `Begin` has no id of its own; the guard refuses it under that of no request.
+        // `Begin` has no id; the guard refuses it with id 0.
         let refused = guard.link.answer(ANSWER, |reports| match reports.spawned.remove(&0) {
             Some(Err(cause)) => Some(Some(cause)),
             _ => reports.begun.then_some(None),
@@ -178,7 +178,7 @@ impl Guard {
         let request = Request::Spawn(SpawnRequest { id, ..spawn.request });
         self.link
             .ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
-        // If this is dropped before its pid is known, the process is still ended.
+        // If this is dropped before the pid is known, the process is still ended.
         let mut child = GuardedChild {
             id,
             pid: 0,
@@ -192,35 +192,35 @@ impl Guard {
         Ok(child)
     }
 
-    /// Asks whether it still works. A guard that is about to end does not answer. This way its end is noticed before
-    /// the processes that it ends look like failures of their own.
+    /// Checks that the guard answers. An ending guard does not, and is noticed here before the processes that it ends
+    /// look like failures of their own.
     ///
     /// # Errors
     ///
-    /// [`GuardError::Lost`] or [`GuardError::Silent`]: nothing that it started can be counted on.
+    /// [`GuardError::Lost`] or [`GuardError::Silent`]: none of the guard's processes can be relied on.
     pub fn check(&self) -> Result<(), GuardError> {
         let _shield = interrupt::shield();
-        // No process has this number, so the guard answers at once.
+        // No process has this id, so the guard answers at once.
         self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
     }
 
-    /// Whether it is known to be gone or not to answer.
+    /// Whether the guard is known to be gone or does not answer.
     pub fn is_lost(&self) -> bool {
         let reports = lock(&self.link.reports);
         reports.lost || reports.silent
     }
 
-    /// Ends everything that it started, removes the sandbox, and waits until both are done.
+    /// Ends all processes, removes the sandbox, and waits until both are done.
     ///
     /// # Errors
     ///
-    /// It takes longer than anything it does may take.
+    /// The guard takes longer than the sum of its own limits.
     pub fn end(&self) -> Result<(), GuardError> {
         let Some(listener) = lock(&self.listener).take() else {
             return Ok(());
         };
         self.link.wake();
-        // After the wake and before the shutdown: from here on the guard may be reaped, and `wake` must not signal its
+        // After the wake and before the shutdown: the guard may be reaped from here on, and `wake` must not signal its
         // pid.
         self.link.closing.store(true, Ordering::Relaxed);
         self.link.channel.shut_down();
@@ -258,7 +258,7 @@ fn start_guard(lasthop: &Path, channel: OwnedFd) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Sorts the reports of the guard until it is gone.
+/// Receives the guard's reports until the guard is gone.
 fn listen(link: Arc<Link>, sandbox: PathBuf) -> io::Result<JoinHandle<()>> {
     let channel = link.channel.try_clone()?;
     std::thread::Builder::new().name("guard".to_owned()).spawn(move || {
@@ -295,9 +295,9 @@ impl Link {
             })
     }
 
-    /// Continues a guard that somebody has stopped, because it has to end what it started.
+    /// Continues a stopped guard, so that it can end its processes.
     fn wake(&self) {
-        // Once it has been waited for, its pid may belong to another process.
+        // After the guard has been waited for, its pid may belong to another process.
         if !self.closing.load(Ordering::Relaxed) {
             send_signal(self.guard, libc::SIGCONT);
         }
@@ -308,7 +308,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Ends a process, and returns whether it had to be killed.
+    /// Ends a process. Returns whether it had to be killed.
     fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<bool, GuardError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.ask_to_stop(Some(id), child, signal, timeout)?;
@@ -360,7 +360,7 @@ impl Link {
         let deadline = Instant::now() + timeout;
         let mut reports = lock(&self.reports);
         loop {
-            // First: what the guard still reported counts, even if it is gone by now.
+            // First: a report counts even if the guard is gone by now.
             if let Some(found) = find(&mut reports) {
                 return Ok(found);
             }
@@ -380,7 +380,7 @@ impl Link {
     }
 }
 
-/// A process to start. Its environment is lasthop's and [`Spawn::environment`].
+/// A process to start. Its environment is lasthop's plus [`Spawn::environment`].
 #[derive(Debug, Default)]
 pub struct Spawn {
     request: SpawnRequest,
@@ -413,46 +413,47 @@ impl Spawn {
         self
     }
 
-    /// CPUs that it may run on; none means all.
+    /// CPUs that the process may run on; empty means all.
     pub fn cpus(mut self, cpus: &[u32]) -> Self {
         self.request.cpus = cpus.to_vec();
         self
     }
 
-    /// The network namespace of this file; takes root.
+    /// Runs the process in the network namespace of this file. Needs root.
     pub fn network(mut self, namespace: &Path) -> Self {
         self.request.network = Some(namespace.to_owned());
         self
     }
 
-    /// User and group number to run as, and what it needs in folders that this user cannot enter; takes root.
+    /// Runs the process with these user and group ids; `needed` lists paths in folders that this user cannot enter.
+    /// Needs root.
     pub fn user(mut self, ids: (u32, u32), needed: &[PathBuf]) -> Self {
         self.request.user = Some(ids);
         self.request.needed = needed.to_vec();
         self
     }
 
-    /// The signal for an orderly end when lasthop has died. Without one it is killed at once.
+    /// The signal for an orderly end after lasthop has died. Without it, the process is killed at once.
     pub fn stop_signal(mut self, signal: i32) -> Self {
         self.request.stop_signal = Some(signal);
         self
     }
 
-    /// Sends the signals that stop it to its whole group, so that they reach a script and what it runs.
+    /// Sends stop signals to the whole process group, so that they reach a script and its children.
     pub fn as_group(mut self) -> Self {
         self.request.as_group = true;
         self
     }
 
-    /// Gives it private System V shared memory and semaphores if lasthop is root. The kernel removes them when it ends,
-    /// however it ends.
+    /// Gives the process private System V shared memory and semaphores if lasthop is root. The kernel removes them with
+    /// the process.
     pub fn own_ipc(mut self) -> Self {
         self.request.own_ipc = true;
         self
     }
 
-    /// As [`Spawn::own_ipc`], also if lasthop is not root, and with a private `/dev/shm`, where the kernel lets it. In
-    /// a user namespace there is no user but this one: programs that switch to another do not work there.
+    /// Like [`Spawn::own_ipc`], also without root, and with a private `/dev/shm`, if the kernel allows it. The user
+    /// namespace knows only this user: programs that switch to another user do not work there.
     pub fn own_memory(mut self) -> Self {
         self.request.own_memory = true;
         self
@@ -474,28 +475,28 @@ impl Spawn {
     }
 }
 
-/// What a process reads.
+/// The standard input of a process.
 #[derive(Debug, Default)]
 pub enum Input {
     /// Nothing.
     #[default]
     Null,
-    /// What lasthop writes.
+    /// A pipe from lasthop.
     Pipe,
 }
 
-/// Where a process writes to.
+/// The standard output or error of a process.
 #[derive(Debug, Default)]
 pub enum Output {
     /// Nowhere.
     #[default]
     Null,
-    /// To lasthop.
+    /// A pipe to lasthop.
     Pipe,
     File(File),
-    /// For standard error: the same as standard output.
+    /// For standard error: standard output.
     Same,
-    /// To lasthop's own standard error.
+    /// lasthop's own standard error.
     Inherit,
 }
 
@@ -524,18 +525,18 @@ impl Output {
     }
 }
 
-/// How a stop went.
+/// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     pub exit: Option<Exit>,
-    /// It, or one of its descendants, had to be killed.
+    /// The process or a descendant had to be killed.
     pub forced: bool,
 }
 
-/// A process under the guard. Dropping it kills it with its group, without waiting.
+/// A process under the guard. Dropping it kills its process group, without waiting.
 #[derive(Debug)]
 pub struct GuardedChild {
-    /// Number of the request that started it.
+    /// Id of the request that started the process.
     id: u64,
     pub pid: i32,
     pub stdin: Option<PipeWriter>,
@@ -545,12 +546,12 @@ pub struct GuardedChild {
 }
 
 impl GuardedChild {
-    /// How it ended, if it has.
+    /// How the process ended; `None` while it runs.
     pub fn exited(&self) -> Option<Exit> {
         lock(&self.link.reports).exits.get(&self.id).copied()
     }
 
-    /// Waits for its end; `None` if it still runs when the time is over.
+    /// Waits for the process to end; `None` if it still runs after `timeout`.
     pub fn wait(&self, timeout: Duration) -> Result<Option<Exit>, GuardError> {
         match self
             .link
@@ -562,8 +563,8 @@ impl GuardedChild {
         }
     }
 
-    /// Sends a signal to the process, waits for it to end, at most for `timeout`, and then kills what remains of its
-    /// group and its descendants. All of them are gone when this returns.
+    /// Sends a signal to the process, waits up to `timeout` for it to end, and then kills the rest of its group and its
+    /// descendants. All of them are gone when this returns.
     pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
         let _shield = interrupt::shield();
         self.link.wake();

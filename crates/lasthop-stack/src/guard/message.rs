@@ -11,10 +11,10 @@ use crate::exit::Exit;
 pub enum Request {
     /// The first message, with the locked file of the sandbox attached.
     Begin { sandbox: PathBuf },
-    /// Start a process, with its standard input, output and error attached.
+    /// Start a process. Standard input, output and error are attached.
     Spawn(SpawnRequest),
-    /// Send `signal` to the process that `Spawn` number `child` started, and kill what remains of its group and
-    /// descendants `timeout_ms` later. Without `id`, do not report.
+    /// Send `signal` to the process that `Spawn` number `child` started, and kill the rest of its group and descendants
+    /// `timeout_ms` later. Without `id`, do not report.
     Stop {
         id: Option<u64>,
         child: u64,
@@ -28,24 +28,24 @@ pub struct SpawnRequest {
     pub id: u64,
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
-    /// Added to the environment that the guard inherited from lasthop.
+    /// Variables added to the environment that the guard inherited from lasthop.
     pub environment: Vec<(String, String)>,
     pub directory: Option<PathBuf>,
-    /// CPUs that it may run on; empty means all that lasthop may use.
+    /// CPUs that the process may run on; empty means all of lasthop's.
     pub cpus: Vec<u32>,
-    /// File of the network namespace that it runs in, if not lasthop's own.
+    /// File of the network namespace to run in, if not lasthop's own.
     pub network: Option<PathBuf>,
-    /// User and group number to run as.
+    /// User and group id to run as.
     pub user: Option<(u32, u32)>,
-    /// What it needs in folders that this user cannot enter.
+    /// Needed paths in folders that this user cannot enter.
     pub needed: Vec<PathBuf>,
-    /// The signal that ends it in an orderly way if lasthop has died. Without one it is killed at once.
+    /// The signal for an orderly end after lasthop has died. Without it, the process is killed at once.
     pub stop_signal: Option<i32>,
-    /// Signals that stop it go to its whole group.
+    /// Send stop signals to the whole process group.
     pub as_group: bool,
-    /// Give it private System V shared memory and semaphores, if this process may do that. They end with it.
+    /// Give the process private System V shared memory and semaphores, if the guard has the rights. They end with it.
     pub own_ipc: bool,
-    /// And a private `/dev/shm`; both in a user namespace, if this process may not do that otherwise.
+    /// Also give it a private `/dev/shm`; both in a user namespace if the guard lacks the rights otherwise.
     pub own_memory: bool,
 }
 

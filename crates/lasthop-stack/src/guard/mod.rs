@@ -1,4 +1,4 @@
-//! The guard: a process that starts everything a run needs, and ends it, whatever happens to lasthop.
+//! The guard: a process that starts all processes of a run, and ends them whatever happens to lasthop.
 //!
 //! ```text
 //! lasthop ──channel── lasthop guard ──┬── nginx ── worker
@@ -6,13 +6,13 @@
 //!                                     └── lasthop drive
 //! ```
 //!
-//! - It has its own session, so Ctrl-C in the terminal reaches only lasthop.
+//! - The guard has its own session, so Ctrl-C in the terminal reaches only lasthop.
 //! - It is a subreaper: an orphan below it becomes its child. So the processes to end are exactly its descendants.
 //! - Each process that it starts has its own group and dies with the guard (parent-death signal).
-//! - When the channel closes, which it does however lasthop dies, the guard stops its processes, kills until no descendant
-//!   is left, removes the sandbox and exits.
-//! - If the guard itself is killed, lasthop notices and kills what remains. If both are killed, the next lasthop does
-//!   ([`sweep()`]).
+//! - When the channel closes, which happens however lasthop dies, the guard stops its processes, kills until no
+//!   descendant is left, removes the sandbox and exits.
+//! - If the guard is killed, lasthop notices and kills the remaining processes. If both are killed, the next lasthop
+//!   does ([`sweep()`]).
 
 mod channel;
 mod client;

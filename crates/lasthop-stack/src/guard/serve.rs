@@ -1,6 +1,6 @@
-//! The guard process, which is the parent of everything that a run starts, and ends it.
+//! The guard process: the parent of all processes of a run, which it ends.
 //!
-//! It is single-threaded, because the parent-death signal of a child is bound to the thread that started it.
+//! The guard is single-threaded, because the parent-death signal of a child is bound to the thread that started it.
 
 use std::{
     collections::HashMap,
@@ -42,16 +42,16 @@ use crate::{
     sandbox, veth,
 };
 
-/// How long servers may take to end in order when lasthop has died.
+/// The time for servers to end in order after lasthop has died.
 const GRACE: Duration = Duration::from_secs(1);
-/// When the guard gives up on processes that even SIGKILL does not end.
+/// The time after which the guard gives up on processes that survive SIGKILL.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often it checks whether the descendants of a stopped process are gone.
+/// The interval of checks whether the descendants of a stopped process are gone.
 const TICK: Duration = Duration::from_millis(5);
-/// Where POSIX shared memory is files.
+/// The folder of POSIX shared memory.
 const SHARED_FILES: &str = "/dev/shm";
 
-/// Runs the guard until lasthop has gone, then ends every descendant and removes the sandbox.
+/// Runs the guard until lasthop is gone, then ends every descendant and removes the sandbox.
 pub fn serve() -> Result<(), String> {
     let end = io::stdin().as_fd().try_clone_to_owned();
     let channel = end.and_then(Channel::inherited).map_err(|error| {
@@ -62,9 +62,9 @@ pub fn serve() -> Result<(), String> {
     supervisor.finish()
 }
 
-/// A process that lasthop asked for.
+/// A process that lasthop started.
 struct Child {
-    /// Id of the request that started it.
+    /// Id of the request that started the process.
     id: u64,
     program: String,
     stop_signal: Option<i32>,
@@ -81,13 +81,13 @@ impl Child {
     }
 }
 
-/// A stop that is not yet complete.
+/// A stop in progress.
 struct Stopping {
-    /// Number of the request, if its completion is to be reported.
+    /// Id of the request, if its completion must be reported.
     id: Option<u64>,
     deadline: Instant,
     forced: bool,
-    /// The descendants of the process when the stop began and, once it has ended, the members of its group.
+    /// The descendants at the start of the stop and, after the process has ended, the members of its group.
     family: Vec<Stat>,
 }
 
@@ -95,7 +95,7 @@ struct Supervisor {
     channel: Channel,
     /// Becomes readable when a child has ended.
     ended: UnixStream,
-    /// Becomes readable when the guard itself is told to end.
+    /// Becomes readable when a signal tells the guard to end.
     told_to_end: UnixStream,
     children: HashMap<i32, Child>,
     /// Stops whose process has ended, but whose descendants may still live.
@@ -123,7 +123,7 @@ impl Supervisor {
         })
     }
 
-    /// Serves requests until lasthop is gone or a signal says to end.
+    /// Serves requests until lasthop is gone or a signal arrives.
     fn watch(&mut self) {
         loop {
             let timeout = self.next_deadline();
@@ -180,7 +180,7 @@ impl Supervisor {
         true
     }
 
-    /// A report that cannot be sent means that lasthop is gone, which the next read notices.
+    /// Sends a report. A failure means that lasthop is gone, which the next read notices.
     fn report(&self, report: &Report) {
         let _ = self.channel.send(report, &[]);
     }
@@ -259,7 +259,7 @@ impl Supervisor {
         let memory = OwnMemory::of(request, self.sandbox.as_deref());
         let network = request.network.as_deref().map(files::open_linked).transpose()?;
         before_exec(&mut command, memory, network, identity, directory, &request.cpus);
-        // `reap` waits for every child, including those started here and adopted ones.
+        // `reap` waits for every child, both those started here and adopted ones.
         command.spawn().map(|child| child.id() as i32)
     }
 
@@ -267,7 +267,8 @@ impl Supervisor {
         let Some((&pid, child)) = self.children.iter_mut().find(|(_, child)| child.id == spawn) else {
             return self.report_stopped(id, false);
         };
-        // Before the signal: once their parent is gone, they are children of the guard and no longer known as its.
+        // Before the signal: descendants whose parent has ended become children of the guard, and are no longer known
+        // as the process's.
         let family = descendants(pid).into_iter().filter_map(Stat::of).collect();
         child.stopping = Some(Stopping {
             id,
@@ -289,11 +290,11 @@ impl Supervisor {
             .filter_map(|child| child.stopping.as_ref())
             .map(|s| s.deadline)
             .min()?;
-        // The deadline of a process that was killed but has not ended lies in the past, where poll would not wait.
+        // The deadline of a killed process that has not ended is past, and poll would not wait.
         Some(deadline.saturating_duration_since(Instant::now()).max(TICK))
     }
 
-    /// Kills what has exceeded its time, and reports the stops that are complete.
+    /// Kills processes past their deadline, and reports completed stops.
     fn advance_stops(&mut self) {
         let now = Instant::now();
         for (pid, child) in &mut self.children {
@@ -330,8 +331,8 @@ impl Supervisor {
         while let Some(pid) = ended_child() {
             let mut child = self.children.remove(&pid);
             if let Some(child) = &mut child {
-                // While it is a zombie, its pid cannot be reused. Nothing can join its group any more when this
-                // returns, so it is enough to wait for the current members.
+                // The pid of a zombie cannot be reused. Nothing can join its group after this, so waiting for the
+                // current members suffices.
                 signal_group(pid, libc::SIGKILL);
                 if let Some(stopping) = &mut child.stopping {
                     let group = process::all().into_iter().filter_map(Stat::of);
@@ -356,7 +357,7 @@ impl Supervisor {
         self.advance_stops();
     }
 
-    /// Ends all descendants, removes the sandbox.
+    /// Ends all descendants, and removes the sandbox.
     fn finish(&mut self) -> Result<(), String> {
         self.remove_containers();
         self.end_orderly();
@@ -382,8 +383,8 @@ impl Supervisor {
         }
     }
 
-    /// Removes containers until no client of their engine is left. A client whose container is removed ends by itself,
-    /// while one that is killed while it sets up a network leaves links and rules behind that nobody removes.
+    /// Removes containers until no client of their engine is left. A client ends by itself when its container is
+    /// removed. A client killed while it sets up a network leaves links and rules behind that nobody removes.
     fn remove_containers(&mut self) {
         let Some(sandbox) = self.sandbox.clone() else { return };
         let Some(client) = leftovers::client(&sandbox) else {
@@ -400,7 +401,7 @@ impl Supervisor {
         }
     }
 
-    /// Servers with shared memory or files elsewhere get the chance to remove them; all others are killed at once.
+    /// Lets servers with a stop signal remove their shared memory or files elsewhere; kills all others at once.
     fn end_orderly(&mut self) {
         for (pid, child) in &self.children {
             match child.stop_signal {
@@ -414,12 +415,12 @@ impl Supervisor {
         }
     }
 
-    /// Kills until no child is left, and returns those that could not be killed. A subreaper inherits every orphan
-    /// below it, so if it has no child, it has no descendant.
+    /// Kills until no child is left. Returns processes that could not be killed. A subreaper inherits every orphan
+    /// below it, so without a child it has no descendant.
     fn kill_all(&mut self) -> Vec<i32> {
         let me = rustix::process::getpid().as_raw_pid();
         let deadline = Instant::now() + GIVE_UP;
-        // It fails where there is no child.
+        // waitid fails if there is no child.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         while waitid(WaitId::All, look).is_ok() {
             let left = kill_descendants(me);
@@ -439,11 +440,10 @@ impl Supervisor {
     }
 }
 
-/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them, however that
-/// ends.
+/// Shared memory that only a child and its descendants see. The kernel removes it with the last of them.
 struct OwnMemory {
     namespaces: UnshareFlags,
-    /// What the child writes to become in a user namespace who it was, if it needs one.
+    /// The mapping that keeps the child's ids in a user namespace, if it needs one.
     mapping: Option<[(&'static CStr, String); 3]>,
 }
 
@@ -458,7 +458,7 @@ impl OwnMemory {
         if request.own_ipc || request.own_memory {
             namespaces |= UnshareFlags::NEWIPC;
         }
-        // A mount over /dev/shm would hide the sandbox or the program if they are in there.
+        // A mount over /dev/shm would hide a sandbox or program there.
         if request.own_memory && !needed.into_iter().flatten().any(|path| path.starts_with(SHARED_FILES)) {
             namespaces |= UnshareFlags::NEWNS;
         }
@@ -467,7 +467,7 @@ impl OwnMemory {
         let mapping = (request.own_memory && !user.is_root()).then(|| {
             namespaces |= UnshareFlags::NEWUSER;
             [
-                // An ordinary user may write gid_map only after this (user_namespaces(7)).
+                // An ordinary user may write gid_map only after setgroups is denied (user_namespaces(7)).
                 (c"/proc/self/setgroups", "deny".to_owned()),
                 (c"/proc/self/uid_map", format!("{user} {user} 1")),
                 (c"/proc/self/gid_map", format!("{group} {group} 1")),
@@ -476,7 +476,8 @@ impl OwnMemory {
         Self { namespaces, mapping }
     }
 
-    /// Where the kernel refuses, the child shares memory as every process does. Makes system calls only.
+    /// Enters the namespaces. If the kernel refuses, the child shares memory as every process does. Makes system calls
+    /// only.
     fn enter(&self) -> io::Result<()> {
         // SAFETY: unshare has no memory effects.
         if self.namespaces.is_empty() || unsafe { unshare_unsafe(self.namespaces) }.is_err() {
@@ -487,17 +488,17 @@ impl OwnMemory {
             rustix::io::write(file, text.as_bytes())?;
         }
         if self.namespaces.contains(UnshareFlags::NEWNS) {
-            // What is mounted here is mounted nowhere else.
+            // Mounts made here do not propagate to other namespaces.
             rustix::mount::mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
             let flags = MountFlags::NOSUID | MountFlags::NODEV;
-            // Without this folder there are no such files.
+            // If this folder is missing, there is nothing to hide.
             let _ = rustix::mount::mount(c"lasthop", SHARED_FILES, c"tmpfs", flags, c"mode=1777");
         }
         Ok(())
     }
 }
 
-/// Whom a child becomes.
+/// The user and group that a child switches to.
 struct Identity {
     user: Uid,
     group: Gid,
@@ -514,10 +515,10 @@ impl Identity {
         })
     }
 
-    /// The way first: afterwards there are no rights to make it with.
+    /// Opens the passage first: afterwards the rights for it are gone.
     fn assume(&mut self) -> io::Result<()> {
         self.passage.open()?;
-        // The user last: without root's rights the kernel would refuse to change the groups.
+        // The user comes last: without root's rights the kernel would refuse to change the groups.
         rustix::thread::set_thread_groups(&[])?;
         rustix::thread::set_thread_gid(self.group)?;
         Ok(rustix::thread::set_thread_uid(self.user)?)
@@ -548,13 +549,13 @@ fn before_exec(
         if let Some(identity) = &mut identity {
             identity.assume()?;
         }
-        // With the rights of the account that it runs as, which may have put a link there.
+        // With the rights of the process's account, which may have put a link there.
         if let Some(directory) = &directory {
             rustix::process::chdir(directory)?;
         }
-        // With another user the kernel forgets this.
+        // The kernel forgets this when the user changes.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The guard may have died before the signal was asked for, which then never comes.
+        // The guard may have died before this request, and the signal would never come.
         if rustix::process::getppid() != Some(guard) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -567,7 +568,7 @@ fn before_exec(
     unsafe { command.pre_exec(prepare) };
 }
 
-/// The mask was inherited from the thread of lasthop that started the guard.
+/// Unblocks all signals: the mask was inherited from the thread of lasthop that started the guard.
 fn unblock_signals() {
     // SAFETY: the set is initialised by sigemptyset before it is read.
     unsafe {
@@ -577,7 +578,7 @@ fn unblock_signals() {
     }
 }
 
-/// A socket that gets a byte with each of these signals.
+/// A socket that receives a byte for each of these signals.
 fn signal_pipe(signals: &[i32]) -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
@@ -592,7 +593,7 @@ fn drain(pipe: &UnixStream) {
     while io::Read::read(&mut &*pipe, &mut bytes).is_ok_and(|read| read > 0) {}
 }
 
-/// A child that has ended and was not waited for yet.
+/// A child that has ended and has not been waited for.
 fn ended_child() -> Option<i32> {
     // SAFETY: siginfo_t is plain data; waitid fills it or leaves it zero, and si_pid is valid after waitid.
     unsafe {
@@ -603,7 +604,7 @@ fn ended_child() -> Option<i32> {
     }
 }
 
-/// Sends a signal to the group of a child that was not waited for yet.
+/// Sends a signal to the group of a child that has not been waited for.
 fn signal_group(pid: i32, signal: i32) {
     // SAFETY: kill has no memory effects; a negative number is that of one group, never 0 or -1.
     unsafe {
@@ -619,7 +620,7 @@ fn is_same(stat: &Stat) -> bool {
 }
 
 fn kill_same(stat: &Stat) {
-    // Open it before looking at it, so that its pid cannot change hands in between.
+    // Opened before the check, so that the pid cannot be reused in between.
     if let Some(handle) = Handle::open(stat.pid).filter(|_| is_same(stat)) {
         handle.kill();
     }

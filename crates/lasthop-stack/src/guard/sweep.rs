@@ -27,7 +27,7 @@ const RECORD: &str = "guard.json";
 pub(super) struct GuardRecord {
     pid: i32,
     start_ticks: u64,
-    /// The scope in which pids are valid: this boot, this pid namespace.
+    /// The scope of pids: this boot and this pid namespace.
     world: String,
 }
 
@@ -82,9 +82,9 @@ pub struct Swept {
     pub removed: Removed,
 }
 
-/// Removes what killed runs of this user left behind: processes and sandboxes.
+/// Removes remaining processes and sandboxes of this user's killed runs.
 ///
-/// A sandbox is dead if nobody holds its lock. lasthop and its guard both hold it as long as they live.
+/// A sandbox is dead if its lock is free. lasthop and its guard both hold the lock as long as they live.
 pub fn sweep() -> Sweep {
     let parents = sandbox::parents().into_iter();
     let parents: BTreeSet<PathBuf> = parents.filter_map(|parent| parent.canonicalize().ok()).collect();
@@ -124,7 +124,7 @@ fn clear_away(sandbox: PathBuf) -> Option<Swept> {
     let killed = kill_strays(&sandbox);
     let removed = leftovers::remove(&sandbox);
     veth::remove(&sandbox);
-    // Last, because it says which engine and which link there are to clear up.
+    // Last, because the sandbox records the engine and the link to clear up.
     sandbox::remove(&sandbox).ok()?;
     Some(Swept {
         sandbox,
@@ -133,10 +133,10 @@ fn clear_away(sandbox: PathBuf) -> Option<Swept> {
     })
 }
 
-/// Kills the processes of a run whose guard is dead, until none is found, and returns their numbers.
+/// Kills the processes of a run whose guard is dead, until none is found. Returns their pids.
 ///
-/// They are recognised by the mark in their environment or by the guard's session, because nginx and PostgreSQL
-/// overwrite their environment with a title.
+/// The processes are recognised by the mark in their environment or by the guard's session, because nginx and
+/// PostgreSQL overwrite their environment with a title.
 pub(super) fn kill_strays(sandbox: &Path) -> Vec<i32> {
     let record = GuardRecord::read(sandbox).filter(|record| record.world == world());
     let mut killed = Vec::new();
@@ -161,7 +161,7 @@ fn strays(sandbox: &Path, record: Option<&GuardRecord>) -> Vec<(i32, Handle)> {
     let me = rustix::process::getpid().as_raw_pid();
     let mut strays = Vec::new();
     for pid in process::all() {
-        // Open it before looking at it, so that its pid cannot change hands in between.
+        // Opened before the check, so that the pid cannot be reused in between.
         let handle = Handle::open(pid);
         if let (Some(handle), Some(stat)) = (handle, Stat::of(pid))
             && stat.state != b'Z'

@@ -1,4 +1,4 @@
-//! Finds this user's sandboxes. Only directories that carry a sandbox's tag are ever removed.
+//! Finds this user's sandboxes. Only directories with a sandbox's tag are ever removed.
 
 use std::{
     ffi::OsStr,
@@ -18,9 +18,10 @@ use super::{LETTERS, LOCK, PREFIX, WORD, lock};
 
 /// Name of the file that identifies a directory as a sandbox.
 const TAG: &str = "sandbox.tag";
-/// How it begins. The path of the sandbox follows, so that a copied or moved folder does not count as a sandbox.
+/// The first bytes of the tag. The path of the sandbox follows, so that a copied or moved folder does not count as a
+/// sandbox.
 const SIGNATURE: &[u8] = b"This is a sandbox of lasthop, which removes it with everything in it: ";
-/// The process that created a sandbox that stays unfinished for longer has died.
+/// The age from which an unfinished sandbox is abandoned: its creator has died.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// A directory of this user that is named like a sandbox.
@@ -28,7 +29,7 @@ const LONG_AGO: Duration = Duration::from_secs(60);
 pub(crate) enum Candidate {
     /// A sandbox, dead or alive, with its lock file.
     Sandbox(PathBuf, File),
-    /// A sandbox whose creation or removal was cut short. It contains nothing but its lock and its tag.
+    /// A sandbox whose creation or removal was cut short. It contains only its lock and its tag.
     Unfinished(PathBuf),
     /// Possibly not a sandbox.
     Doubtful(Doubtful),
@@ -47,7 +48,8 @@ pub(crate) fn candidates_in(parent: &Path) -> Vec<Candidate> {
     entries.filter_map(|entry| examine(&entry.path())).collect()
 }
 
-/// `None` if it is not named like a sandbox, is not a directory, belongs to another user, or is just being created.
+/// `None` if the path is not named like a sandbox, is not a directory, belongs to another user, or is just being
+/// created.
 fn examine(path: &Path) -> Option<Candidate> {
     let name = path.file_name()?.to_str()?;
     let (is_hidden, rest) = match name.strip_prefix('.') {
@@ -66,7 +68,8 @@ fn examine(path: &Path) -> Option<Candidate> {
     };
     let is_named = word.len() == WORD && word.bytes().all(|byte| LETTERS.contains(&byte));
     match (is_named, is_hidden) {
-        // Probably your own folder, such as a copy of lasthop's sources. Reported only if it also has a lock file.
+        // Probably the user's own folder, such as a copy of lasthop's sources. Reported only if it also has a lock
+        // file.
         (false, false) if files::facts(path.join(LOCK)).is_err() => None,
         (false, _) => doubtful("sandboxes do not have such names"),
         // Creating a sandbox takes milliseconds.
@@ -81,7 +84,7 @@ fn examine(path: &Path) -> Option<Candidate> {
             doubtful("it contains more than an unfinished sandbox would")
         }
         (true, true) => Some(Candidate::Unfinished(path.to_owned())),
-        // Others may at most pass (0711, where servers run as another account): lasthop never lets them read or write.
+        // Others may at most pass (0711, if servers run as another account): lasthop never lets them read or write.
         (true, false) if directory.mode() & 0o066 != 0 || !is_tagged(path) => {
             doubtful(&format!("its file `{TAG}` is missing or was not written by lasthop"))
         }
@@ -111,12 +114,12 @@ fn tag_of(sandbox: &Path) -> Vec<u8> {
     [SIGNATURE, sandbox.as_os_str().as_bytes(), b"\n"].concat()
 }
 
-/// Writes the tag of the sandbox that has, or will have, this path.
+/// Writes the tag of a sandbox with this path.
 pub(super) fn write_tag(directory: &Path, sandbox: &Path) -> io::Result<()> {
     files::create_new_private(&directory.join(TAG))?.write_all(&tag_of(sandbox))
 }
 
-/// Reads the tag of this sandbox and one byte more, to notice if there is more.
+/// Reads the tag of this sandbox, and one byte more to detect a longer file.
 fn read_tag(file: &Path, sandbox: &Path) -> io::Result<Vec<u8>> {
     files::first(open_own(file)?, tag_of(sandbox).len() as u64 + 1)
 }
@@ -125,7 +128,7 @@ fn is_tagged(sandbox: &Path) -> bool {
     read_tag(&sandbox.join(TAG), sandbox).is_ok_and(|content| content == tag_of(sandbox))
 }
 
-/// Whether a directory holds nothing but an empty lock file, which nobody locks, and the beginning of a sandbox's tag.
+/// Whether a directory holds only an empty, unlocked lock file and the beginning of a sandbox's tag.
 fn holds_only_the_beginning(directory: &Path, sandbox: &Path) -> bool {
     let is_beginning = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
@@ -143,22 +146,22 @@ fn holds_only_the_beginning(directory: &Path, sandbox: &Path) -> bool {
     entries.is_ok_and(|mut entries| entries.all(|entry| is_beginning(entry).unwrap_or(false)))
 }
 
-/// Removes a sandbox whose processes are gone. The lock and the tag go last, so that if this is cut short, the rest is
-/// still recognised as a sandbox.
+/// Removes a sandbox whose processes are gone. The lock and the tag go last, so that an interrupted removal leaves a
+/// recognisable sandbox.
 pub(crate) fn remove(sandbox: &Path) -> io::Result<()> {
     let hidden = match sandbox.file_name() {
         Some(name) => sandbox.with_file_name(OsStr::from_bytes(&[b".", name.as_bytes()].concat())),
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    // From now on nobody else comes in, who could write as long as there is something to remove.
+    // From now on no other account enters, which could write as long as files remain.
     let _ = fs::set_permissions(sandbox, fs::Permissions::from_mode(0o700));
     or_gone(empty(sandbox).and_then(|()| fs::rename(sandbox, &hidden)))?;
-    // A start that is cut off may hold the folder open and make another one in it, before or after this.
+    // An interrupted start may hold the folder open and make another folder in it, before or after this.
     or_gone(empty(&hidden))?;
     remove_unfinished(&hidden)
 }
 
-/// Removes an unfinished sandbox, but nothing that was put into it meanwhile.
+/// Removes an unfinished sandbox, but no files that were put into it meanwhile.
 pub(crate) fn remove_unfinished(directory: &Path) -> io::Result<()> {
     for file in [TAG, LOCK] {
         or_gone(fs::remove_file(directory.join(file)))?;
@@ -166,7 +169,7 @@ pub(crate) fn remove_unfinished(directory: &Path) -> io::Result<()> {
     or_gone(fs::remove_dir(directory))
 }
 
-/// Removes everything except lock and tag, and tries again if something was written meanwhile.
+/// Removes everything except lock and tag. Tries again if files were added meanwhile.
 fn empty(sandbox: &Path) -> io::Result<()> {
     remove_content(sandbox).or_else(|_| remove_content(sandbox))
 }

@@ -1,8 +1,8 @@
-//! Free ports. Between the look at a port and the start of its server, no other lasthop may give it out.
+//! Free ports. Between the check of a port and the start of its server, no other lasthop may hand it out.
 //!
-//! Ports are given out by spans, which a run holds twice: by an abstract name, which other users' runs see, and by a
-//! lock on a range of a file in the data folder, which only this user's runs see. Anybody can hold all names. So a span
-//! whose name somebody else holds is the last choice, and only this user's other runs can hold all of them.
+//! Ports are handed out by spans. A run holds each span twice: by an abstract name, which other users' runs see, and by
+//! a lock on a range of a file in the data folder, which only this user's runs see. Any user can hold all names. So a
+//! span whose name is taken is the last choice, and only this user's other runs can hold all spans.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -26,26 +26,26 @@ use lasthop_system::{files, listener};
 use crate::home::Home;
 
 const SPAN: u16 = 16;
-/// Spans that are held at a time: the servers of earlier ones listen, or have ended.
+/// Spans held at a time: the servers of earlier spans listen, or have ended.
 const HELD: usize = 32;
-/// How many spans are looked at before one is taken whose name somebody else holds.
+/// Spans to try before taking a span whose name is taken.
 const LOOKS: u32 = 1_000;
-/// Name of the file with the locks in the data folder. It stays empty.
+/// Name of the lock file in the data folder. It stays empty.
 const LOCKS: &str = "ports";
 
-/// Ports that this process has given out.
+/// Ports that this process has handed out.
 #[derive(Default)]
 struct Given {
     ports: HashSet<u16>,
-    /// Of the last span.
+    /// Ports left in the last span.
     left: Vec<u16>,
     held: VecDeque<Span>,
 }
 
 static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
 
-/// Open as long as this process lives: closing any descriptor of the file gives up all locks that the process has on
-/// it (fcntl(2)). `None` if there is no data folder.
+/// The lock file, open as long as this process lives: closing any descriptor of the file releases all the process's
+/// locks on it (fcntl(2)). `None` if there is no data folder.
 static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
     let home = Home::find().ok()?.writable("").ok()?;
     let mut options = File::options();
@@ -62,13 +62,13 @@ static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
 /// A span that this process holds.
 struct Span {
     first: u16,
-    /// `None` if somebody else has its name.
+    /// `None` if another process has the name.
     name: Option<UnixDatagram>,
 }
 
 /// Why a span cannot be held.
 enum Refused {
-    /// By another process of this user, with its number if it is known.
+    /// Another process of this user holds the span; its pid, if known.
     ByOwn(Option<i32>),
     System(io::Error),
 }
@@ -97,10 +97,10 @@ impl Drop for Span {
     }
 }
 
-/// Locks the range of a span in this network namespace, or gives it up. Locks end with the process.
+/// Locks or unlocks the range of a span in this network namespace. Locks end with the process.
 fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
     let Some(file) = &*FILE else { return Ok(()) };
-    // Every network namespace has ports of its own. The kernel numbers namespaces with 32 bits.
+    // Every network namespace has its own ports. The kernel numbers namespaces with 32 bits.
     let namespace = files::facts_linked("/proc/self/ns/net").map_or(0, |file| file.ino() as u32);
     // SAFETY: all-zero is a valid flock.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
@@ -114,7 +114,7 @@ fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
     }
     match io::Error::last_os_error() {
         error if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) => {
-            // SAFETY: as above; the kernel writes the lock that is in the way.
+            // SAFETY: as above; the kernel writes the conflicting lock.
             let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut range) };
             Err(Refused::ByOwn(
                 (asked == 0 && range.l_type != libc::F_UNLCK as libc::c_short).then_some(range.l_pid),
@@ -134,7 +134,7 @@ impl Given {
             if let Some(port) = self.left.pop() {
                 return Ok(port);
             }
-            // Aligned, so that all runs divide the ports into the same spans.
+            // Aligned, so that all runs use the same spans.
             let first = random_port(low, high)? / SPAN * SPAN;
             if self.held.iter().chain(&last_choice).any(|span| span.first == first) {
                 continue;
@@ -167,8 +167,8 @@ fn held_by(holder: Option<i32>) -> io::Error {
     ))
 }
 
-/// A port that nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
-/// Otherwise a client might hold it when the server starts. No port is handed out twice.
+/// A port without a listener, outside the kernel's range for outgoing connections, whose clients might hold it when the
+/// server starts. No port is handed out twice.
 pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
     let (low, high) = listening_ports(outgoing_ports());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +197,7 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
     )))
 }
 
-/// Says who listens, if that can be seen.
+/// Names the listener, if it is visible.
 fn taken(address: SocketAddr, error: io::Error) -> io::Error {
     match listener::owners(&Address::Tcp(address)).pop() {
         Some(owner) => io::Error::other(format!("they are taken, such as {address} by {owner}")),
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Another run is another process: `tests/all/other_users.rs` has one.
+    /// The other run must be another process: see `tests/all/other_users.rs`.
     #[test]
     fn a_span_whose_name_somebody_holds_is_the_last_choice() {
         let name = SocketName::from_abstract_name("lasthop-ports-9968").unwrap();
@@ -263,7 +263,7 @@ mod tests {
             let address = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
             assert!(!(first..=last).contains(&address.port()), "{address}");
             assert!(seen.insert(address.port()));
-            // A child of another test has what was open here until it executes its program.
+            // A child of another test keeps this process's descriptors until it executes its program.
             let begun = Instant::now();
             while TcpListener::bind(address).is_err() {
                 assert!(begun.elapsed() < Duration::from_secs(10), "{address}");

@@ -1,6 +1,6 @@
-//! What lasthop makes for a service before anything of its stack runs: files, programs of a supervisor, a log. Then the
-//! folder is handed over, and lasthop makes nothing there any more: whoever runs as that account, or as root in a
-//! container, could lead it elsewhere.
+//! Creates a service's files, supervisor program and log before any service of the stack runs. Then the folder is
+//! handed over, and lasthop makes nothing there any more: a process of the new owner, or root in a container, could
+//! redirect it.
 
 use std::{
     fs::File,
@@ -24,17 +24,17 @@ use crate::{container::site::Housing, guard::Guard, sandbox};
 /// A service whose folders are ready.
 pub(super) struct Ground<'a> {
     pub guard: &'a Guard,
-    /// CPUs that it may run on; empty means all.
+    /// CPUs that the service may run on; empty means all.
     pub cpus: &'a [u32],
     pub binding: &'a ServiceBinding,
     pub service: &'a RenderedService,
     pub housing: Option<&'a Housing>,
-    /// For its output and that of its preparation.
+    /// The log for the output of the service and its preparation.
     pub log: File,
 }
 
 impl<'a> Ground<'a> {
-    /// Writes what the service needs, and hands its folder over.
+    /// Writes the service's files, and hands its folder over.
     pub fn lay(
         guard: &'a Guard,
         cpus: &'a [u32],
@@ -72,7 +72,7 @@ impl<'a> Ground<'a> {
             for folder in &folders {
                 write(folder, name, content, self.others_read(folder))?;
             }
-            // A driver is run from there.
+            // The driver runs from this folder.
             if let (Some(outside), true) = (&binding.outside, name.starts_with(APP)) {
                 write(outside, name, content, true)?;
             }
@@ -88,14 +88,15 @@ impl<'a> Ground<'a> {
         )
     }
 
-    /// Whether a process of another account may have to read a folder: in a container, or a server that drops root's
-    /// rights. Otherwise it stays private, because rendered files may hold passwords.
+    /// Whether another account may have to read a folder: in a container, or by a server that drops root's rights.
+    /// Otherwise it stays private, because rendered files may hold passwords.
     fn others_read(&self, folder: &Path) -> bool {
         let by_another = self.housing.is_some() || rustix::process::geteuid().is_root();
         by_another && folder == self.binding.directory
     }
 
-    /// Some file systems cannot hold a socket, and some engines do not show the host's folder unchanged.
+    /// Checks that the folder can hold the socket. Some file systems cannot, and some engines show the host's folder
+    /// changed.
     fn holds_sockets(&self) -> Result<(), String> {
         let Some(path) = self.binding.listen.path() else {
             return Ok(());
@@ -126,7 +127,7 @@ fn write(folder: &Path, name: &Path, content: &[u8], others_read: bool) -> Resul
         .map_err(|cause| cannot_write(&folder.join(name), &cause))
 }
 
-/// A new file below a folder that only lasthop has written in so far.
+/// Creates a file below a folder that only lasthop has written in so far.
 fn create(folder: &Path, name: &Path, mode: u32) -> Result<File, String> {
     let create = || {
         let folder = Folder::open(folder)?;
@@ -140,17 +141,17 @@ pub(super) fn cannot_write(path: &Path, cause: &io::Error) -> String {
     format!("cannot write {}: {cause}", path.display())
 }
 
-/// A folder on a volume is in reach of the containers of earlier rounds.
+/// Creates and removes a socket without following links: containers of earlier rounds can reach a folder on a volume.
 fn try_socket(folder: &Path) -> io::Result<()> {
     let above = Folder::open(folder.parent().unwrap_or(folder))?;
     let folder = above.at(Path::new(folder.file_name().unwrap_or_default()))?;
-    // One letter, because the service's own socket may already use every byte that the kernel allows for a path.
+    // One letter, because the service's own socket may already use every byte of the longest path.
     let probe = Path::new("p");
     UnixListener::bind(folder.path().join(probe))?;
     folder.remove(probe)
 }
 
-/// File system of the mount that a folder is on, by the kernel's name.
+/// File system of a folder's mount, by the kernel's name.
 fn kind_of_file_system(folder: &Path) -> String {
     let mounts = files::text("/proc/self/mounts").unwrap_or_default();
     let around = mounts
@@ -160,7 +161,7 @@ fn kind_of_file_system(folder: &Path) -> String {
             Some((PathBuf::from(columns.next()?), columns.next()?.to_owned()))
         })
         .filter(|(at, _)| folder.starts_with(at));
-    // If two mounts are at the same place, the later one is on top.
+    // Of two mounts at the same place, the later one is on top.
     around
         .max_by_key(|(at, _)| at.components().count())
         .map_or_else(|| "unknown".to_owned(), |(_, kind)| kind)

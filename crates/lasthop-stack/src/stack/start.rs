@@ -1,4 +1,5 @@
-//! Starts one service whose folders are ready: preparation, process or container, until it answers at its address.
+//! Starts one service whose folders are ready: preparation, process or container, and checks until it answers at its
+//! address.
 
 use std::{
     io::{self, Write as _},
@@ -34,7 +35,7 @@ struct ReadyService {
     helpers: Vec<(String, i32)>,
 }
 
-/// Starts a service and waits until it is ready. If it does not become ready, it is ended.
+/// Starts a service and waits until it is ready. Ends a service that does not become ready.
 pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
     let service = ground.service;
     let log = ground.binding.record.join(LOG);
@@ -71,12 +72,12 @@ pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
 }
 
 impl<'a> Ground<'a> {
-    /// Its own, or that of its supervisor.
+    /// The service's container, or that of its supervisor.
     fn container(&self) -> Option<&'a Launch> {
         self.housing.map(Housing::container)
     }
 
-    /// Builds what lasthop's own account has to, then prepares.
+    /// Runs builds as lasthop's own account, then the preparation.
     fn prepare(&self) -> Result<(), String> {
         let service = self.service;
         let built = service.build.iter().map(|command| (command, true));
@@ -89,14 +90,14 @@ impl<'a> Ground<'a> {
                     self.in_place(&own.prepare(command, &service.environment))
                 }
                 Some(Housing::Inside(supervisor)) => self.in_place(&supervisor.container.exec(command)),
-                // Where only lasthop's own account can have written.
+                // A folder where only lasthop's own account can have written.
                 None if builds => Spawn::new(command)
                     .directory(&self.binding.record)
                     .environment(&service.environment),
                 None => self.apart(self.in_place(command)),
             };
-            // A PostgreSQL that makes a cluster leaves shared memory if it is killed. Run by a script, it needs the
-            // signal, too.
+            // A PostgreSQL that makes a cluster leaves shared memory if it is killed. The signal must also reach one
+            // that a script runs.
             let spawn = if self.housing.is_none() {
                 spawn.stop_signal(libc::SIGTERM).as_group()
             } else {
@@ -117,11 +118,11 @@ impl<'a> Ground<'a> {
                 }
             }
         }
-        // It may make one when it starts.
+        // The server may make an authority when it starts.
         self.adopt_authority(true)
     }
 
-    /// Copies the server's own authority to where clients read it, unless that is done.
+    /// Copies the server's own authority to where clients read it, unless the copy exists.
     fn adopt_authority(&self, may_be_missing: bool) -> Result<(), String> {
         let (Some(theirs), Some(tls)) = (&self.binding.own_authority, &self.binding.tls) else {
             return Ok(());
@@ -132,7 +133,7 @@ impl<'a> Ground<'a> {
         let adopt = || {
             let own = self.binding.runtime.parent().unwrap_or(Path::new("/"));
             let file = Folder::open(own)?.read(theirs.strip_prefix(own).unwrap_or(theirs))?;
-            // The file is the server's, which may write without end.
+            // The server owns the file, and may write without end.
             let text = files::first(file, files::SHORT)?;
             let folder = Folder::open(tls.authority.parent().unwrap_or(own))?;
             let name = tls.authority.file_name().unwrap_or_default();
@@ -147,7 +148,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Ends the client first, because it may still ask the engine for the container. A service inside a supervisor's
+    /// Ends the client first, because it may still ask the engine for the container. A service in a supervisor's
     /// container is removed with the stack.
     fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>) -> Result<(), String> {
         let _ = match self.housing {
@@ -157,15 +158,15 @@ impl<'a> Ground<'a> {
         Ok(container.map_or(Ok(()), Launch::remove)?)
     }
 
-    /// Checks that nobody else listens at the service's address.
+    /// Checks that no other process listens at the service's address.
     fn address_is_free(&self) -> Result<(), String> {
         let container = self.container();
         let address = &self.service.endpoint.address;
         if matches!(self.housing, Some(Housing::Own(container)) if container.owns(address)) {
             return Ok(());
         }
-        // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer.
-        // A port published on loopback belongs to this machine, with or without a bridge.
+        // Until the bridge exists, its addresses would be routed off this machine, where anybody may answer. A port
+        // published on loopback belongs to this machine, with or without a bridge.
         let is_loopback = address.ip().is_some_and(|ip| ip.is_loopback());
         if (is_loopback || container.is_none_or(Launch::is_local)) && readiness::answers(address) {
             let owner = by(address);
@@ -176,7 +177,7 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// Starts it as a process, as a container, or through a container's supervisor.
+    /// Starts the service as a process, as a container, or through a container's supervisor.
     fn begin(&self, stop_signal: i32) -> Result<Life, String> {
         let service = self.service;
         let spawn = match self.housing {
@@ -192,7 +193,7 @@ impl<'a> Ground<'a> {
         Ok(Life::Child(self.guard.spawn(spawn)?))
     }
 
-    /// Waits until it is ready, and checks that it is the one that answers.
+    /// Waits until the service is ready, and checks that it is the one that answers.
     fn wait_until_ready(&self, life: &Life) -> Result<ReadyService, String> {
         let service = self.service;
         let container = self.container();
@@ -208,7 +209,7 @@ impl<'a> Ground<'a> {
         let found = || {
             self.name_outside().map_err(|cause| cause.to_string())?;
             match (life, &service.endpoint.address) {
-                // Before anything is said to whoever is there.
+                // Before anything is sent to the listener.
                 (Life::Child(child), address) if container.is_none() && address.path().is_some() => {
                     no_stranger_answers(address, child.pid)
                 }
@@ -225,8 +226,8 @@ impl<'a> Ground<'a> {
         Ok(ReadyService { after, pid, helpers })
     }
 
-    /// Gives its Unix socket the name by which clients reach it, if that is another one. It leads to the socket that is
-    /// there now, which is then asked whose it is; a server that starts may make another one.
+    /// Links the service's Unix socket to the path for clients, if that differs. The link leads to the present socket,
+    /// whose owner is then checked; a server may replace its socket during its start.
     fn name_outside(&self) -> io::Result<()> {
         let Some((socket, name)) = self.binding.listen.path().zip(self.binding.address.path()) else {
             return Ok(());
@@ -235,16 +236,16 @@ impl<'a> Ground<'a> {
             return Ok(());
         }
         let folder = Folder::open(name.parent().unwrap_or(name))?;
-        // Others of its group may enter the folder, and the server's own was closed to them.
+        // The link's folder is open to the group, but the server's own folder was closed to it.
         let mode = self.binding.account.as_ref().map(|_| 0o600);
         folder.link_socket(socket, Path::new(name.file_name().unwrap_or_default()), mode)
     }
 
-    /// Ends a service that did not become ready. Replaces the cause by the engine's if that explains more.
+    /// Ends a service that did not become ready. Returns the engine's explanation if it has a better one than `cause`.
     fn give_up(&self, life: &Life, stop_signal: i32, cause: String) -> String {
         // Asked before the stop, after which everything has ended.
         let died = life.exited();
-        // It may still write to its log while it ends.
+        // The service may still write to its log while it ends.
         let _ = life.stop(stop_signal, self.service.stop.timeout);
         let Some(Housing::Own(container)) = self.housing else {
             return cause;
@@ -254,14 +255,14 @@ impl<'a> Ground<'a> {
         explained.unwrap_or(cause)
     }
 
-    /// Writes to the service's log.
+    /// Sends output to the service's log.
     fn logged(&self, spawn: Spawn) -> Result<Spawn, String> {
         let file = self.log.try_clone();
         let file = file.map_err(|cause| cannot_write(&self.binding.record.join(LOG), &cause))?;
         Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
     }
 
-    /// With shared memory that ends with it.
+    /// Gives the process shared memory that ends with it.
     fn apart(&self, spawn: Spawn) -> Spawn {
         if self.service.own_memory {
             spawn.own_memory()
@@ -270,7 +271,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Runs in the service's directory with its account and environment. For the client of an engine these are
+    /// Runs a command in the service's directory, with its account and environment. The client of an engine keeps
     /// lasthop's.
     fn in_place(&self, command: &[String]) -> Spawn {
         let spawn = Spawn::new(command).directory(&self.binding.directory);
@@ -285,7 +286,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Waits for the bridge. Without it, some other machine might answer instead of the container.
+/// Waits for the bridge. Without it, another machine might answer instead of the container.
 fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Result<(), String> {
     let begin = Instant::now();
     while !container.is_local() {
@@ -303,7 +304,7 @@ fn wait_until_local(container: &Launch, child: &Life, timeout: Duration) -> Resu
     Ok(())
 }
 
-/// The first process of a service, and what the engine put between it and its published port.
+/// The first process of a service, and the engine's processes between it and its published port.
 fn processes(life: &Life, container: Option<&Launch>, address: &Address) -> Result<(i32, Vec<(String, i32)>), String> {
     let container = match (life, container) {
         (Life::Supervised(program), _) => return Ok((program.pid, Vec::new())),
@@ -314,7 +315,7 @@ fn processes(life: &Life, container: Option<&Launch>, address: &Address) -> Resu
     let mut helpers = Vec::new();
     if container.publish.is_some() {
         let family = process::descendants(pid);
-        // conmon reserves the port of rootful podman. No traffic goes through it.
+        // conmon reserves the port of rootful podman, but carries no traffic.
         for owner in listener::owners(address) {
             if owner.pid != pid && !family.contains(&owner.pid) && owner.command != "conmon" {
                 helpers.push((owner.command, owner.pid));
@@ -324,7 +325,7 @@ fn processes(life: &Life, container: Option<&Launch>, address: &Address) -> Resu
     Ok((pid, helpers))
 }
 
-/// What the engine says about a container that ended before it was ready.
+/// The engine's explanation for a container that ended before it was ready.
 fn container_died(container: &Launch, exit: Exit) -> String {
     let engine = container.engine.kind.name();
     if let Some(address) = container.published().filter(|address| is_taken(*address)) {
@@ -342,23 +343,23 @@ fn container_died(container: &Launch, exit: Exit) -> String {
     }
 }
 
-/// Whether somebody has bound this address, listening or not.
+/// Whether a socket is bound to this address, listening or not.
 fn is_taken(address: SocketAddr) -> bool {
     TcpListener::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Another process may have taken the address since the check before the start.
+/// Checks that no other process has taken the address since the check before the start.
 pub(super) fn no_stranger_answers(address: &Address, pid: i32) -> Result<(), String> {
     let mut family = process::descendants(pid);
     family.push(pid);
     if listener::is_held_by(address, family.iter().copied()) {
         return Ok(());
     }
-    // The socket of a container is in no table of this network namespace.
+    // A container's socket is in no table of this network namespace.
     let stranger = listener::owners(address)
         .into_iter()
         .map(|owner| owner.pid)
-        // A daemon's parent may have begun to listen, and have ended.
+        // A daemon's parent may have begun to listen and then ended.
         .chain(listener::who_listens(address).filter(|pid| Stat::of(*pid).is_some()))
         .find(|pid| !family.contains(pid));
     match stranger {
