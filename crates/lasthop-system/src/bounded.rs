@@ -1,7 +1,7 @@
-//! A bound on the memory and the time that something takes which others wrote, where nothing else bounds it.
+//! Bounds the memory and the time of work on others' input.
 //!
-//! A language of templates can bound the steps that it does, and not the length of what one of them makes. So the memory
-//! of the thread that does it is counted, and the process ends with a message as soon as there is too much of it.
+//! A template language can bound the steps of a template, but not the length of a result. So an allocator counts the
+//! memory of the working thread, and ends the process with a message when there is too much.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -13,24 +13,23 @@ use std::{
     time::Duration,
 };
 
-/// What a thread may still take.
+/// The rest of a thread's allowance.
 struct Bound<'a> {
     left: Cell<i64>,
-    /// What is said if it takes more.
+    /// The message if the thread takes more.
     message: &'a str,
 }
 
 thread_local! {
-    /// Null where nothing is bounded. It needs no drop, so an allocator may ask for it at any time.
+    /// Null without a bound. It needs no drop, so an allocator may read it at any time.
     static BOUND: Cell<*const Bound<'static>> = const { Cell::new(ptr::null()) };
 }
 
-/// The system's allocator, which counts for [`bounded`]. A program that has it as its global allocator bounds memory; in
-/// another one, only time is bounded.
+/// The system's allocator, which counts for [`bounded`]. Without it as the global allocator, only time is bounded.
 #[derive(Debug)]
 pub struct Allocator;
 
-// SAFETY: it is the system's allocator, before and after which only numbers of this thread are changed.
+// SAFETY: this is the system's allocator; around its calls only numbers of this thread change.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size() as i64);
@@ -62,7 +61,7 @@ fn take(bytes: i64) {
     if bound.is_null() {
         return;
     }
-    // SAFETY: `bounded` sets it to what lives on its stack, and restores it before it returns or unwinds.
+    // SAFETY: `bounded` points it at a value on its stack, and restores it before it returns or unwinds.
     let bound = unsafe { &*bound };
     bound.left.set(bound.left.get() - bytes);
     if bound.left.get() < 0 {
@@ -73,11 +72,11 @@ fn take(bytes: i64) {
 /// Ends the process without allocating.
 fn end(message: &str) -> ! {
     let _ = io::stderr().write_all(message.as_bytes());
-    // SAFETY: it has no preconditions. What `exit` would do may need memory.
+    // SAFETY: `_exit` has no preconditions. `exit` might need memory.
     unsafe { libc::_exit(1) }
 }
 
-/// Restores what was bounded before.
+/// Restores the previous bound.
 struct Restored(*const Bound<'static>);
 
 impl Drop for Restored {
@@ -86,8 +85,8 @@ impl Drop for Restored {
     }
 }
 
-/// Does some work, which ends this process with exit code 1 if it takes more bytes of memory, or longer. `what` says what
-/// takes them: `planning x`.
+/// Runs some work. Ends this process with exit code 1 if the work takes more than `bytes` of memory or longer than
+/// `time`. `what` names the work in the message: `planning x`.
 pub fn bounded<T>(what: &str, bytes: u64, time: Duration, work: impl FnOnce() -> T) -> T {
     let message = format!("error: {what} takes more than {} MiB of memory\n", bytes >> 20);
     let late = format!("error: {what} takes longer than {} s\n", time.as_secs());
@@ -99,7 +98,7 @@ pub fn bounded<T>(what: &str, bytes: u64, time: Duration, work: impl FnOnce() ->
         // Dropped at the end of the work, which wakes the other thread.
         let (_done, waits) = mpsc::channel::<()>();
         let clock = thread::Builder::new().name("deadline".to_owned());
-        // Without a thread there is no deadline: there is still Ctrl-C.
+        // Without a thread there is no deadline, but still Ctrl-C.
         let _ = clock.spawn_scoped(scope, move || {
             if waits.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
                 end(&late);

@@ -12,7 +12,7 @@ pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds that the machine was asleep since it booted, which no monotonic time includes.
+/// Nanoseconds that the machine has slept since boot, which monotonic time does not include.
 pub fn slept() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(now())
 }

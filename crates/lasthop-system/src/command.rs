@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal};
 
 use super::{files, interrupt};
 
-/// The most that is kept of standard output, in bytes.
+/// The most bytes kept of standard output.
 const OUTPUT: u64 = 16 << 20;
-/// The most that is kept of standard error, in bytes.
+/// The most bytes kept of standard error.
 const ERRORS: u64 = 64 << 10;
 
 /// The result of a command.
@@ -24,7 +24,8 @@ pub struct Ended {
     pub status: ExitStatus,
     /// Standard output, at most 16 MiB.
     pub output: String,
-    /// Standard error, at most 64 KiB. Empty with [`Life::LeavesChildren`]: `output` has both, at most 64 KiB of them.
+    /// Standard error, at most 64 KiB. Empty with [`Life::LeavesChildren`]: `output` then has both, together at most 64
+    /// KiB.
     pub errors: String,
 }
 
@@ -35,26 +36,27 @@ impl Ended {
     }
 }
 
-/// What a command outlives.
+/// How long a command and its children may live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Nothing: it dies with this thread, and what it leaves running is killed when it ends.
+    /// The command dies with this thread, and its children are killed when it ends.
     Bound,
-    /// This process: it is not interrupted either, for work that must not stop half-way.
+    /// The command outlives this process and is not interrupted, for work that must not stop half-way.
     ToItsEnd,
-    /// It dies with this thread, but what it leaves running when it ends goes on.
+    /// The command dies with this thread, but its children live on.
     LeavesChildren,
 }
 
-/// Runs a command without input. It is killed with its group when the time is over or, unless it runs to its end, when
-/// the run is interrupted.
+/// Runs a command without input. It is killed with its group at the timeout or, unless it runs to its end, at an
+/// interrupt.
 ///
 /// # Errors
 ///
-/// It cannot be started, did not end in time (`ErrorKind::TimedOut`), or was interrupted.
+/// The command cannot be started, does not end in time (`ErrorKind::TimedOut`), or is interrupted.
 pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<Ended> {
     if life == Life::LeavesChildren {
-        // A file without a name: with a pipe, SIGPIPE would end whoever still writes when this process no longer reads.
+        // A file without a name: with a pipe, SIGPIPE would end children that still write when this process no longer
+        // reads.
         let mut file = tempfile::tempfile()?;
         let status = run_into(command, &file, timeout, life)?;
         file.rewind()?;
@@ -78,7 +80,7 @@ pub fn run(mut command: Command, timeout: Duration, life: Life) -> io::Result<En
     })
 }
 
-/// As [`run`], with both streams in a file, which can be read after an error too.
+/// Like [`run`], with both streams in a file, which can be read after an error too.
 pub fn run_into(mut command: Command, file: &File, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
     command
         .stdin(Stdio::null())
@@ -96,28 +98,27 @@ fn read_aside(reader: io::PipeReader, limit: u64) -> io::Result<Receiver<String>
     Ok(text)
 }
 
-/// A process that left the group may hold the pipe for ever.
+/// The text, unless a process that left the group holds the pipe.
 fn arrived(text: &Receiver<String>) -> String {
     text.recv_timeout(Duration::from_secs(1)).unwrap_or_default()
 }
 
-/// The kernel kills what `command` starts when the thread that starts it ends.
+/// Makes the kernel kill the command's process when the thread that starts it ends.
 pub fn dies_with_us(command: &mut Command) {
     // SAFETY: the closure makes one system call; it takes no lock and allocates nothing.
     unsafe { command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)) };
 }
 
-/// As [`run`], for a command whose streams are set.
+/// Like [`run`], for a command whose streams are set.
 pub fn run_with_streams(mut command: Command, timeout: Duration, life: Life) -> io::Result<ExitStatus> {
-    // A group of its own: all of it can be killed at once, and Ctrl-C at the terminal reaches lasthop alone, which
-    // decides.
+    // A group of its own, so that all of it can be killed at once, and Ctrl-C in the terminal reaches only lasthop.
     command.process_group(0);
     if life != Life::ToItsEnd {
         dies_with_us(&mut command);
     }
     let mut child = command.spawn()?;
     let group = Pid::from_raw(child.id() as i32);
-    // The command holds the writing end too; ours must go for the reader to see the end.
+    // The command also holds the writing ends, which must be closed for the reader to see the end.
     drop(command);
     let _shield = (life == Life::ToItsEnd).then(interrupt::shield);
     let deadline = Instant::now() + timeout;
@@ -125,7 +126,7 @@ pub fn run_with_streams(mut command: Command, timeout: Duration, life: Life) -> 
     let error = loop {
         if let Some(status) = child.try_wait()? {
             if life != Life::LeavesChildren {
-                // They may still hold the pipe.
+                // Children may still hold the pipe.
                 kill(group);
             }
             return Ok(status);

@@ -1,4 +1,4 @@
-//! Blocking connections, for questions outside a load.
+//! Blocking connections, for single requests outside a load.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use socket2::Socket;
 
 use crate::udp;
 
-/// A blocking connection whose every call, connecting included, may take this long.
+/// A blocking connection. `timeout` limits each call, including the connect.
 pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let name = address.socket_name().map_err(io::Error::other)?;
-    // UDP has nothing to refuse a connect with.
+    // A UDP connect is never refused.
     if let Address::Udp(at) = address
         && udp::bound(*at).next().is_none()
     {
@@ -22,18 +22,18 @@ pub fn connect(address: &Address, timeout: Duration) -> io::Result<Socket> {
     }
     let socket = Socket::new(address.domain(), address.kind(), None)?;
     socket.set_read_timeout(Some(timeout))?;
-    // Linux holds `connect` to the timeout of sending, for every kind of socket.
+    // Linux applies the send timeout to `connect`, for every kind of socket.
     socket.set_write_timeout(Some(timeout))?;
     socket.connect(&name)?;
     Ok(socket)
 }
 
-/// The user who listens at the other end of a connection over a Unix socket.
+/// The user id of the listener at the other end of a Unix socket connection.
 pub fn listening_user(socket: &Socket) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
-/// This machine's own address on the way to another. Nothing is sent.
+/// This machine's own address for packets to another address. Nothing is sent.
 pub fn own_address_towards(ip: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

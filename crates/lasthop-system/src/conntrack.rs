@@ -1,5 +1,5 @@
-//! TCP connections to which the packet filter has given another destination (DNAT), as the kernel tracks them. The two
-//! ends of such a connection do not have each other's address.
+//! TCP connections with a destination translated by the packet filter (DNAT), as tracked by the kernel. The ends of
+//! such a connection do not have each other's address.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use crate::netlink::{Attributes, Dumps};
 
 // include/uapi/linux/netfilter/nfnetlink.h and nfnetlink_conntrack.h
 const GET: u16 = 0x101;
-/// Family, version and number before the attributes of a message.
+/// Size of family, version and resource id, before the attributes of a message.
 const GENERAL: usize = 4;
 const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
@@ -31,33 +31,33 @@ const TCP: u8 = 6;
 // include/uapi/linux/netfilter/nf_conntrack_common.h
 const DNAT: u32 = 1 << 5;
 
-/// Asks for the translated connections of one network namespace.
+/// Lists the translated connections of one network namespace.
 #[derive(Debug)]
 pub struct Conntrack(Dumps);
 
-/// A connection whose destination was translated; its source may have been, too.
+/// A connection whose destination was translated, and possibly its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translated {
-    /// The client's end as the client has it: its own address, and where it connected to.
+    /// The client's view: its own address, and the address that it connected to.
     pub client: (SocketAddr, SocketAddr),
-    /// The server's end as the server has it: its own address, and whom it sees.
+    /// The server's view: its own address, and the client's address that it sees.
     pub server: (SocketAddr, SocketAddr),
 }
 
 impl Conntrack {
-    /// For the network namespace of the calling thread, wherever it is used later.
+    /// Opens a socket to the network namespace of the calling thread, which the socket keeps.
     pub fn open() -> io::Result<Self> {
         Dumps::open(netlink::NETFILTER).map(Self)
     }
 
-    /// Those that are open, or were closed shortly before: the kernel remembers them for two minutes.
+    /// Connections that are open, or were closed recently: the kernel keeps them for two minutes.
     ///
     /// # Errors
     ///
-    /// The kernel refuses: it takes `CAP_NET_ADMIN`.
+    /// The kernel refuses without `CAP_NET_ADMIN`.
     pub fn translated(&mut self, mut each: impl FnMut(Translated)) -> io::Result<()> {
         let mut request = vec![0; GENERAL];
-        // Kernels before 5.14 do not know the second, and tell of all connections.
+        // Kernels before 5.14 ignore the second attribute, and list all connections.
         for kind in [STATUS, STATUS_MASK] {
             request.extend([8u16, kind].map(u16::to_ne_bytes).concat());
             request.extend(DNAT.to_be_bytes());
@@ -82,7 +82,7 @@ impl Translated {
     }
 }
 
-/// Source and destination of a direction of TCP.
+/// Source and destination of one direction of a TCP connection.
 fn ends(tuple: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
     let ips = Attributes(Attributes(tuple).value(TUPLE_IP)?);
     let ports = Attributes(Attributes(tuple).value(TUPLE_PROTOCOL)?);
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// As root the kernel answers; others are refused.
+    /// The kernel answers root, and refuses others.
     #[test]
     fn the_kernel_answers_root() {
         let Ok(mut conntrack) = Conntrack::open() else { return };

@@ -12,7 +12,7 @@ pub fn allowed() -> Vec<u32> {
         .collect()
 }
 
-/// The CPUs of a list as the kernel writes it: `0-3,8`; `None` if it is no such list.
+/// The CPUs of a list in the kernel's format, `0-3,8`; `None` for other text.
 #[must_use]
 pub fn listed(text: &str) -> Option<Vec<u32>> {
     let range = |part: &str| {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-/// The time, for a record. A clock beyond the last year that a record can hold stands still there.
+/// The time, for a record; at most the last year that a record can hold.
 #[must_use]
 pub fn now() -> Timestamp {
     at(SystemTime::now())

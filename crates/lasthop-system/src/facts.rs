@@ -1,4 +1,4 @@
-//! Reads small files of `/proc`, `/sys` and `/etc`; below another root in tests.
+//! Reads small files of `/proc`, `/sys` and `/etc`; in tests, below another root.
 
 use std::{fs, path::PathBuf};
 
@@ -11,12 +11,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of this machine.
+    /// The files of this machine.
     pub fn here() -> Self {
         Self::below("/")
     }
 
-    /// Of a tree that looks like one.
+    /// The files of a tree that imitates a machine.
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -25,7 +25,7 @@ impl Facts {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// A file's text without white space around it.
+    /// A file's text, trimmed.
     pub fn text(&self, path: &str) -> Option<String> {
         let text = files::text(self.path(path)).ok()?;
         Some(text.trim().to_owned())
@@ -75,7 +75,7 @@ impl Facts {
             .map(|kibibytes| kibibytes * 1024)
     }
 
-    /// CPUs that are online.
+    /// Number of CPUs that are online.
     pub fn cpus(&self) -> u32 {
         let text = self.text("/proc/stat").unwrap_or_default();
         // The first line is the sum of all CPUs.

@@ -1,10 +1,10 @@
-//! The one door to files and folders, because somebody else may have made them, or may change them meanwhile: a server,
-//! the maker of a record, another user. A name may become a pipe, a device or a link at any time, and a file may have any
-//! length, also one of `/proc` (`PR_SET_MM_MAP`). So only regular files are opened, without waiting, no link is followed
-//! below a folder, no more is read than is asked for, and what is made below an open [`Folder`] is there and nowhere
-//! else. Only a file that the user [named](fn@named) may be a pipe.
+//! Opens files and folders safely, although others may have made them or may change them meanwhile: a server, the maker
+//! of a record, another user. A name may become a pipe, a device or a link at any time, and a file may have any length,
+//! even in `/proc` (`PR_SET_MM_MAP`). So only regular files are opened, without waiting, no link is followed below a
+//! folder, reads are limited, and files are made below an open [`Folder`] and nowhere else. Only a file that the user
+//! [named](fn@named) may be a pipe.
 //!
-//! Also files that no other user can read, whatever the mode of their folder.
+//! Also writes files that no other user can read, whatever the mode of their folder.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -27,29 +27,28 @@ use rustix::{
 
 use crate::interrupt::{self, Waited};
 
-/// A limit for files that are short: certificates, the notes of a process, the end of a log. In bytes.
+/// A limit for short files, in bytes: certificates, notes of a process, the end of a log.
 pub const SHORT: u64 = 1 << 20;
-/// The most that is read from the end of a log, in bytes.
+/// The most bytes read from the end of a log.
 const END: u64 = 64 * 1024;
-/// A limit for what the kernel and the system tell, in bytes: the numbers of as many processes as Linux can have.
+/// A limit for files of the kernel and the system, in bytes: the pids of as many processes as Linux can have.
 const TEXT: u64 = 32 << 20;
 /// The longest line, in bytes.
 const LINE: u64 = 64 << 10;
-/// How long one wait for a file that the user named may be. The next one follows.
+/// The longest single wait for a file that the user named. Another wait follows.
 const PATIENCE: Duration = Duration::from_secs(3600);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens a file for reading. Links on the way to it are followed.
+/// Opens a file for reading. Links in its folders are followed.
 ///
 /// # Errors
 ///
-/// It is a link or no regular file, or cannot be opened.
+/// The file is a link or not regular, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(CWD, path, OFlags::NOFOLLOW, irregular)
 }
 
-/// The same, and a link leads to the file: where nobody else can put one, or where it does not matter to which file it
-/// leads.
+/// Like [`open`], but follows a link: where nobody else can put one, or where its target does not matter.
 pub fn open_linked(path: &Path) -> io::Result<File> {
     regular(CWD, path, OFlags::empty(), irregular)
 }
@@ -58,24 +57,24 @@ pub fn open_linked(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// As [`open`], or it is longer than `most` bytes.
+/// See [`open`]; also if the file is longer than `most` bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most)
 }
 
-/// The text of a small file of the kernel or the system (`/proc`, `/sys`, `/etc`), or in a folder that is this user's own.
-/// What is no UTF-8 in it is replaced: any process may have such a name.
+/// The text of a small file of the kernel or the system (`/proc`, `/sys`, `/etc`), or in this user's own folder.
+/// Invalid UTF-8 is replaced: any process may have such a name.
 ///
 /// # Errors
 ///
-/// As [`open_linked`], or it is longer than 32 MiB.
+/// See [`open_linked`]; also if the file is longer than 32 MiB.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = whole(open_linked(path.as_ref())?, TEXT)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The lines of a table of the kernel, one at a time, because it may have any number of them; none if it cannot be
-/// opened. What is no UTF-8 is replaced, and one of more than 64 KiB comes in parts.
+/// The lines of a kernel table, one at a time, because there may be any number; none if the file cannot be opened.
+/// Invalid UTF-8 is replaced, and a line of more than 64 KiB comes in parts.
 pub fn lines(path: impl AsRef<Path>) -> impl Iterator<Item = String> {
     let mut reader = open_linked(path.as_ref()).ok().map(BufReader::new);
     iter::from_fn(move || {
@@ -88,21 +87,21 @@ pub fn lines(path: impl AsRef<Path>) -> impl Iterator<Item = String> {
     })
 }
 
-/// Reads a whole file that the user named, which may be a pipe, a terminal or `/dev/stdin`. It is waited for until there
-/// is an interrupt.
+/// Reads a whole file that the user named, which may be a pipe, a terminal or `/dev/stdin`. Waits for data until an
+/// interrupt.
 ///
 /// # Errors
 ///
-/// It cannot be opened, is longer than `most` bytes, or there was an interrupt.
+/// The file cannot be opened or is longer than `most` bytes, or there was an interrupt.
 pub fn named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open_named(path)?, most)
 }
 
-/// The same to read piece by piece, without a limit.
+/// Like [`named`], to read piece by piece, without a limit.
 ///
 /// # Errors
 ///
-/// It cannot be opened. Reading it fails with an interrupt.
+/// The file cannot be opened. Reads fail after an interrupt.
 pub fn open_named(path: &Path) -> io::Result<impl Read> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(Patient(openat(CWD, path, flags, Mode::empty())?.into()))
@@ -115,7 +114,7 @@ impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if interrupt::wait_for(&self.0, PollFlags::IN, Instant::now() + PATIENCE)? == Waited::Interrupted {
-                // Not of the kind that readers try again after.
+                // Not `ErrorKind::Interrupted`, after which readers try again.
                 return Err(io::Error::other("interrupted"));
             }
             match self.0.read(buffer) {
@@ -126,22 +125,22 @@ impl Read for Patient {
     }
 }
 
-/// What is at a path: its kind, owner, mode, length and times. A link is itself, not what it leads to.
+/// The kind, owner, mode, length and times of a path; of a link itself, not its target.
 pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::symlink_metadata(path)
 }
 
-/// The same of what a link leads to.
+/// Like [`facts`], of a link's target.
 pub fn facts_linked(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// The same of an open file, which stays what it is while its name may become another one's.
+/// Like [`facts`], of an open file, which stays the same even if its name is reused.
 pub fn facts_of(file: &File) -> io::Result<Metadata> {
     file.metadata()
 }
 
-/// Reads at most `most` bytes at the end of a file.
+/// Reads at most `most` bytes from the end of a file.
 pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     end(open(path)?, most)
 }
@@ -150,7 +149,7 @@ pub fn read_end(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// It is missing, no regular file, or a link is on the way to it.
+/// The file is missing or not regular, or its path contains a link.
 pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
     Folder::open(folder)?.read(below)
 }
@@ -159,7 +158,7 @@ pub fn open_below(folder: &Path, below: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// As [`open_below`], or it is longer than `most` bytes.
+/// See [`open_below`]; also if the file is longer than `most` bytes.
 pub fn read_below(folder: &Path, below: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open_below(folder, below)?, most)
 }
@@ -168,7 +167,7 @@ pub fn read_below(folder: &Path, below: &Path, most: u64) -> io::Result<Vec<u8>>
 ///
 /// # Errors
 ///
-/// It is missing, no folder, or a link is on the way to it.
+/// The folder is missing or no folder, or its path contains a link.
 pub fn names_below(folder: &Path, below: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::new(Folder::open(folder)?.at(below)?.0)? {
@@ -180,7 +179,7 @@ pub fn names_below(folder: &Path, below: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Says that something is longer than a limit of so many bytes.
+/// The error for data longer than `most` bytes.
 #[must_use]
 pub fn too_long(what: &str, most: u64) -> io::Error {
     let limit = if most < 1 << 20 {
@@ -191,12 +190,12 @@ pub fn too_long(what: &str, most: u64) -> io::Error {
     io::Error::other(format!("{what} is longer than {limit}"))
 }
 
-/// Opens a file for writing, empty, that nobody else can read.
+/// Creates or empties a file that nobody else can read, and opens it for writing.
 pub fn create_private(path: &Path) -> io::Result<File> {
     private().create(true).truncate(true).open(path)
 }
 
-/// Opens a file for writing that was not there and that nobody else can read.
+/// Creates a file that nobody else can read, and opens it for writing. Fails if it exists.
 pub fn create_new_private(path: &Path) -> io::Result<File> {
     private().create_new(true).open(path)
 }
@@ -206,20 +205,20 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     create_private(path)?.write_all(content)
 }
 
-/// The log of a service: its folder may be mounted in a container, where it could be exchanged.
+/// Opens the log of a service, whose folder may be mounted in a container, where it could be exchanged.
 pub fn log(path: &Path) -> io::Result<File> {
-    // The folder two levels up is lasthop's own; what is below it may be a server's by now.
+    // The folder two levels up is lasthop's own; a server may own those below.
     let own = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
     Folder::open(own)?.read(path.strip_prefix(own).unwrap_or(path))
 }
 
-/// The end of the log of a service, at most 64 KiB; nothing if it cannot be read.
+/// The end of a service's log, at most 64 KiB; empty if it cannot be read.
 pub fn end_of_log(path: &Path) -> String {
     let end = log(path).and_then(|file| end(file, END));
     String::from_utf8_lossy(&end.unwrap_or_default()).into_owned()
 }
 
-/// Forces to disk which files a folder has (fsync(2)).
+/// Forces the entries of a folder to disk (fsync(2)).
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::fsync(Folder::open(path)?.0)?)
 }
@@ -229,7 +228,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 pub struct Folder(OwnedFd);
 
 impl Folder {
-    /// A folder by its path. Links in it are followed, so nobody else may be able to exchange a part of it.
+    /// Opens a folder. Links in its path are followed, so nobody else may be able to exchange a part of it.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
@@ -238,18 +237,18 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// A part of the path is missing, or a link, or leads out.
+    /// A part of the path is missing or a link, or the path leads out.
     pub fn at(&self, path: &Path) -> io::Result<Self> {
         self.walk(path, None)
     }
 
-    /// The same. Parts that are missing are made with this mode, whatever the umask is, if the file system has modes.
+    /// Like [`Self::at`]. Makes missing parts with this mode, whatever the umask is, if the file system has modes.
     pub fn make(&self, path: &Path, mode: u32) -> io::Result<Self> {
         self.walk(path, Some(mode))
     }
 
-    /// One part at a time, each without following a link: what `openat2` refuses with `RESOLVE_BENEATH` and
-    /// `RESOLVE_NO_SYMLINKS`, this refuses too, also where an old kernel or a sandbox lacks that call.
+    /// Opens one part at a time, each without following a link. This refuses the same paths as `openat2` with
+    /// `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`, even if an old kernel or a sandbox lacks that call.
     fn walk(&self, path: &Path, make: Option<u32>) -> io::Result<Self> {
         let mut folder = Self(self.0.try_clone()?);
         for part in path.components() {
@@ -270,20 +269,20 @@ impl Folder {
                 opened => Self(opened?),
             };
             if let Some(mode) = make.filter(|_| made) {
-                // The umask took some of it away; some file systems have none.
+                // The umask may have removed bits; some file systems have no modes.
                 let _ = folder.set_mode(mode);
             }
         }
         Ok(folder)
     }
 
-    /// A new file with this mode, whatever the umask is, if the file system has modes; to append to.
+    /// Creates a file to append to, with this mode, whatever the umask is, if the file system has modes.
     ///
     /// # Errors
     ///
-    /// There is something already, the folders on the way are missing or links, or it cannot be made.
+    /// The path exists, folders in it are missing or links, or the file cannot be created.
     pub fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
-        // `EXCL` also refuses a link in this place, even one that leads nowhere (open(2)).
+        // `EXCL` also refuses a link at this path, even a dangling one (open(2)).
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let (folder, name) = self.last(path)?;
         let mode = Mode::from_raw_mode(mode);
@@ -292,27 +291,28 @@ impl Folder {
         Ok(file.into())
     }
 
-    /// A regular file to read.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
     ///
-    /// It is a link or no regular file, or a folder on the way is missing or a link.
+    /// The file is a link or not regular, or a folder in its path is missing or a link.
     pub fn read(&self, path: &Path) -> io::Result<File> {
         let (folder, name) = self.last(path)?;
         regular(&folder.0, Path::new(name), OFlags::NOFOLLOW, outside)
     }
 
-    /// Removes a file of this folder; a link itself, not what it names.
+    /// Removes a file of this folder. Removes a link, not its target.
     pub fn remove(&self, name: &Path) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Gives a Unix socket a name in this folder, in place of the one that it may have here, and a mode. The name leads to
-    /// this very socket from then on, whatever its first name is exchanged for. Both are on one file system.
+    /// Gives a Unix socket a name in this folder, replacing any file of that name, and a mode. The name leads to this
+    /// very socket from then on, even if its first name is reused. Both are on one file system.
     ///
     /// # Errors
     ///
-    /// There is no socket at the absolute path `socket`, a link is on the way to it, or the file system has no hard links.
+    /// There is no socket at the absolute path `socket`, the path contains a link, or the file system has no hard
+    /// links.
     pub fn link_socket(&self, socket: &Path, name: &Path, mode: Option<u32>) -> io::Result<()> {
         let below = socket.strip_prefix("/").map_err(|_| outside())?;
         let (folder, file) = Self::open(Path::new("/"))?.last(below)?;
@@ -325,7 +325,7 @@ impl Folder {
         if FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) != FileType::Socket {
             return Err(io::Error::other("it is no socket"));
         }
-        // The kernel links and changes a file that is open this way only by that path (open(2), `O_PATH`).
+        // The kernel links and changes a file opened with `O_PATH` only by this path (open(2)).
         let path = format!("/proc/self/fd/{}", found.as_raw_fd());
         if let Some(mode) = mode {
             rustix::fs::chmod(&path, Mode::from_raw_mode(mode))?;
@@ -341,7 +341,7 @@ impl Folder {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Gives it to a user and a group; `None` leaves one as it is.
+    /// Gives the folder to a user and a group; `None` leaves that one unchanged.
     pub fn give(&self, user: Option<u32>, group: Option<u32>) -> io::Result<()> {
         Ok(rustix::fs::fchown(
             &self.0,
@@ -350,7 +350,7 @@ impl Folder {
         )?)
     }
 
-    /// Its path for calls that take no descriptor, valid as long as this lives.
+    /// The folder's path for calls that take no descriptor, valid as long as this lives.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
@@ -369,17 +369,17 @@ fn irregular() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-/// Opens a regular file; `linked` says what a link is, if `flags` do not let it be followed.
+/// Opens a regular file. `linked` makes the error for a link that `flags` forbid to follow.
 fn regular(folder: impl AsFd, path: &Path, flags: OFlags, linked: fn() -> io::Error) -> io::Result<File> {
-    // `NONBLOCK`, or opening a pipe would wait for a writer. A socket cannot be opened, and to a regular file it makes
-    // no difference.
+    // Without `NONBLOCK`, opening a pipe would wait for a writer. A socket cannot be opened, and a regular file is not
+    // affected.
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = match openat(folder, path, flags, Mode::empty()) {
         Err(Errno::LOOP) => return Err(linked()),
         Err(Errno::NXIO) => return Err(irregular()),
         opened => opened?.into(),
     };
-    // Asked of the open file: its name may be another one's by now.
+    // Checked on the open file, because its name may be reused by now.
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -391,7 +391,7 @@ fn regular(folder: impl AsFd, path: &Path, flags: OFlags, linked: fn() -> io::Er
 ///
 /// # Errors
 ///
-/// There are more than `most` bytes, or reading fails.
+/// There are more than `most` bytes, or a read fails.
 pub fn whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let bytes = first(from, most.saturating_add(1))?;
     if bytes.len() as u64 > most {
@@ -401,7 +401,7 @@ pub fn whole(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads the first bytes, `most` of them if there are so many.
+/// Reads at most the first `most` bytes.
 pub fn first(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most).read_to_end(&mut bytes)?;
@@ -411,7 +411,7 @@ pub fn first(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 fn end(mut file: File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-    // Limited once more, because a log may grow while it is read.
+    // Limited again, because a log may grow during the read.
     first(file, most)
 }
 
@@ -440,7 +440,7 @@ mod tests {
         path.metadata().unwrap().mode() & 0o777
     }
 
-    /// A folder with a file, everything that somebody could put in the place of a file, and ways that lead elsewhere.
+    /// A folder with a file, every kind of entry that could replace a file, and paths that lead elsewhere.
     fn folder() -> TempDir {
         let folder = tempdir().unwrap();
         let inside = folder.path().join("inside");
@@ -628,7 +628,7 @@ mod tests {
         let _client = UnixStream::connect(&second).unwrap();
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_ok());
-        // A later one takes its place; what is none is refused, and nothing changes.
+        // A later socket replaces the first. Anything else is refused, and nothing changes.
         link(&first).unwrap();
         let _client = UnixStream::connect(&second).unwrap();
         assert!(listener.accept().is_err());

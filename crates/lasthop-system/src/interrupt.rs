@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C, SIGTERM, SIGHUP). There is one state for the whole process, as for its signals.
+//! Interrupts (Ctrl-C, SIGTERM, SIGHUP). The state is one for the whole process, like its signals.
 //!
 //! An interrupt ends every wait that serves a measurement. Clean-up must not be cut off, so it holds a [`Shield`] that
 //! hides the interrupt from its thread, like disabled cancellation of a POSIX thread.
@@ -24,18 +24,18 @@ use rustix::{
     io::Errno,
 };
 
-/// How often a wait that cannot be woken checks for an interrupt.
+/// Interval at which a wait that cannot be woken checks for an interrupt.
 pub const LOOK: Duration = Duration::from_millis(50);
 
 static WORD: OnceLock<Word> = OnceLock::new();
-/// Who ends what this process leaves when the last signal ends it; 0: nobody.
+/// The process that cleans up if the last signal ends this one; 0: none.
 static HEIR: AtomicI32 = AtomicI32::new(0);
 
 #[derive(Debug)]
 struct Word {
     heard: Arc<AtomicBool>,
     times: Arc<AtomicUsize>,
-    /// Becomes readable with the first signal, and stays so.
+    /// Becomes readable with the first signal, and stays readable.
     bell: UnixStream,
 }
 
@@ -43,8 +43,7 @@ thread_local! {
     static SHIELDS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Handles these signals from now on: the first is the interrupt, the one with number `last` ends the process with this
-/// code.
+/// Handles these signals from now on. The first is the interrupt; signal number `last` ends the process with `code`.
 pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
     if let Some(word) = WORD.get() {
         return Ok(Arc::clone(&word.heard));
@@ -66,7 +65,7 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
                 }
             })
         }?;
-        // Actions run in the order in which they are registered: whoever the bell wakes must find the flag set.
+        // Actions run in the order of registration: a thread woken by the bell must find the flag set.
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
@@ -78,18 +77,18 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
     Ok(heard)
 }
 
-/// The last signal also continues this process, which may be stopped and ends what ours leaves; `None` once it has
-/// ended, because its pid may then belong to another.
+/// Sets the process that cleans up after this one. The last signal also continues it, because it may be stopped. Pass
+/// `None` after it has ended, because its pid may then belong to another process.
 pub fn leave_to(pid: Option<i32>) {
     HEIR.store(pid.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// How many of these signals have come.
+/// The number of signals so far.
 pub fn times() -> usize {
     WORD.get().map_or(0, |word| word.times.load(Ordering::Relaxed))
 }
 
-/// Whether this thread is to stop waiting.
+/// Whether this thread must stop waiting.
 pub fn heard() -> bool {
     word().is_some_and(|word| word.heard.load(Ordering::Relaxed))
 }
@@ -99,11 +98,11 @@ fn word() -> Option<&'static Word> {
     WORD.get().filter(|_| SHIELDS.get() == 0)
 }
 
-/// While it lives, this thread ignores interrupts.
+/// Makes this thread ignore interrupts while it lives.
 #[derive(Debug)]
 pub struct Shield(PhantomData<*const ()>);
 
-/// For work that must be completed.
+/// A shield for work that must be completed.
 pub fn shield() -> Shield {
     SHIELDS.set(SHIELDS.get() + 1);
     Shield(PhantomData)
@@ -123,7 +122,7 @@ pub enum Waited {
     Interrupted,
 }
 
-/// Waits until a descriptor is ready, the time is over, or there is an interrupt.
+/// Waits until a descriptor is ready, the deadline passes, or there is an interrupt.
 pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
     let bell = word().map(|word| word.bell.as_fd());
     match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {
@@ -144,14 +143,14 @@ pub fn wait() {
     }
 }
 
-/// Sleeps; false if there was an interrupt.
+/// Sleeps; false if interrupted.
 pub fn pause(duration: Duration) -> bool {
     let bell = word().map(|word| word.bell.as_fd());
     !poll(&[(bell, PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
 }
 
-/// Runs work that nothing can wake, in a separate thread. `None` if it takes too long or there is an interrupt; the
-/// thread is then abandoned.
+/// Runs work that cannot be woken in a separate thread. `None` after `limit` or an interrupt; the thread is then
+/// abandoned.
 pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let deadline = Instant::now() + limit;
     let (sender, done) = mpsc::channel();
@@ -161,7 +160,7 @@ pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send
         .ok()?;
     while !heard() {
         let left = deadline.saturating_duration_since(Instant::now());
-        // A channel cannot be polled together with the bell, hence the regular looks.
+        // A channel cannot be polled together with the bell, hence the interval.
         match done.recv_timeout(left.min(LOOK)) {
             Ok(result) => return Some(result),
             Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
@@ -171,7 +170,7 @@ pub fn aside<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send
     None
 }
 
-/// Which of these are ready; none when the time is over.
+/// Whether each descriptor is ready; none at the deadline.
 fn poll(wanted: &[(Option<BorrowedFd<'_>>, PollFlags)], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
     let there = wanted
         .iter()

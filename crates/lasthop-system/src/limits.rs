@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Lifts the soft limit of open descriptors to the hard one, and returns what holds now.
+/// Lifts the soft limit of open descriptors to the hard limit. Returns the new limit.
 pub fn lift_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     // No privilege is needed up to the hard limit.
@@ -17,11 +17,11 @@ pub fn lift_descriptors() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// The lifted limit, until this is dropped: programs that are started later have what the user has set.
+/// The lifted limit, until this is dropped: programs started later get the user's limit.
 #[derive(Debug)]
 pub struct Lifted {
     before: Rlimit,
-    /// How many descriptors there may be.
+    /// The limit of open descriptors.
     pub descriptors: u64,
 }
 

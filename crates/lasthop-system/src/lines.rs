@@ -1,6 +1,6 @@
 //! Talks to a child process line by line, with a deadline and a length limit for each line.
 //!
-//! A child may hang or write without end. The deadline and the limit bound what that costs.
+//! A child may hang or write without end; the deadline and the limit bound the cost.
 
 use std::{
     fs::File,
@@ -58,7 +58,7 @@ impl Lines {
         self.input = None;
     }
 
-    /// Sends something. `limit` is how long the other side may take to read it.
+    /// Sends bytes. `limit` is the time for the other side to read them.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// [`LineError`]; half a line before the end is none.
+    /// [`LineError`], also for half a line before the end.
     pub fn hear(&mut self, limit: Duration) -> Result<Vec<u8>, LineError> {
         let deadline = Instant::now() + limit;
         let mut seen = 0;
@@ -109,7 +109,7 @@ impl Lines {
     }
 }
 
-/// A descriptor that is always ready must not extend the deadline.
+/// Waits for a descriptor. One that is always ready must not extend the deadline.
 fn wait(
     fd: std::os::fd::BorrowedFd<'_>,
     wanted: PollFlags,

@@ -1,4 +1,4 @@
-//! Finds out which process listens at an address, from the kernel's socket tables.
+//! Finds the process that listens at an address, in the kernel's socket tables.
 
 use std::{
     collections::HashSet,
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub pid: i32,
-    /// Its command, at most 15 bytes.
+    /// The command, at most 15 bytes.
     pub command: String,
 }
 
@@ -33,7 +33,7 @@ impl Display for Owner {
     }
 }
 
-/// All processes that hold the listening socket of an address. Only root sees those of other users.
+/// All processes that hold the listening socket of an address. Only root sees other users' processes.
 pub fn owners(address: &Address) -> Vec<Owner> {
     let inodes = inodes(address);
     let all = if inodes.is_empty() { Vec::new() } else { process::all() };
@@ -43,14 +43,14 @@ pub fn owners(address: &Address) -> Vec<Owner> {
         .collect()
 }
 
-/// The server that listens at an address: the oldest ancestor of the same program among those that hold the socket, or
-/// that a Unix socket names. `None` if that cannot be found out: only root sees the descriptors of other users.
+/// The server at an address: of the socket's holder, or a Unix socket's listener, the oldest ancestor that runs the
+/// same program. `None` if it cannot be found: only root sees the descriptors of other users.
 #[must_use]
 pub fn server(address: &Address) -> Option<Owner> {
-    // Pid 1 holds the sockets that systemd activates; the server is whoever holds one beside it.
+    // Pid 1 holds sockets that systemd activates; the server is the other holder.
     let holding = owners(address).into_iter().find(|owner| owner.pid > 1);
     let found = holding.or_else(|| who_listens(address).filter(|pid| *pid > 1).map(owner))?;
-    // Workers inherit the socket: those of nginx are children of its master, which is the server.
+    // Workers inherit the socket: nginx's are children of its master, which is the server.
     let mut eldest = found;
     while let Some(parent) = Stat::of(eldest.pid)
         .map(|stat| owner(stat.parent))
@@ -64,8 +64,8 @@ pub fn server(address: &Address) -> Option<Owner> {
     Some(eldest)
 }
 
-/// The process that a Unix socket has listened for since its `listen`, as the kernel tells who connects; `None` for
-/// datagrams, and where nobody answers.
+/// The process that called `listen` on a Unix socket, as the kernel reports to a client; `None` for datagrams, and if
+/// nobody answers.
 pub fn who_listens(address: &Address) -> Option<i32> {
     address.unix_name()?;
     let socket = connect(address, Duration::from_secs(1)).ok()?;
@@ -73,15 +73,15 @@ pub fn who_listens(address: &Address) -> Option<i32> {
     Some(peer.pid.as_raw_pid())
 }
 
-/// Whether these processes hold every socket there: two programs of one account may share a port. That is quick:
-/// [`owners`] looks at every descriptor of the machine.
+/// Whether these processes hold every socket at an address: two programs of one account may share a port. Faster than
+/// [`owners`], which looks at every descriptor of the machine.
 pub fn is_held_by(address: &Address, pids: impl IntoIterator<Item = i32>) -> bool {
     let inodes = inodes(address);
     let held: HashSet<String> = pids.into_iter().flat_map(sockets).collect();
     !inodes.is_empty() && inodes.iter().all(|inode| held.contains(inode))
 }
 
-/// The sockets there, in this network namespace.
+/// The sockets at an address, in this network namespace.
 pub fn inodes(address: &Address) -> Vec<String> {
     if let Some(path) = address.path()
         && let Ok(found) = bound_to(path)
@@ -92,7 +92,7 @@ pub fn inodes(address: &Address) -> Vec<String> {
     match address {
         Address::Tcp(address) => tcp_inodes(*address),
         Address::Udp(address) => udp::bound(*address).map(|socket| socket.inode.to_string()).collect(),
-        // A datagram socket (type 0002 in the fifth column) never listens. Only the one that is bound has the path.
+        // A datagram socket (type 0002 in the fifth column) never listens. Only the bound socket has the path.
         Address::Packets(Transport::Unixgram, path) => unix_inodes(&path.display().to_string(), (4, "0002")),
         other => other
             .unix_name()
@@ -100,15 +100,15 @@ pub fn inodes(address: &Address) -> Vec<String> {
     }
 }
 
-/// The socket that a file leads to, by whichever of its names. A path in the kernel's table says only where a socket was
-/// bound, and another may be there by now.
+/// The socket that a file leads to, by any of its names. A path in the kernel's table only says where a socket was
+/// bound; another socket may be there by now.
 fn bound_to(path: &Path) -> io::Result<Vec<String>> {
     let found = rustix::fs::stat(path)?;
     let inodes = SockDiag::open()?.unix_at(found.st_ino, found.st_dev)?;
     Ok(inodes.into_iter().map(|inode| inode.to_string()).collect())
 }
 
-/// A process by its number.
+/// A process by its pid.
 pub fn owner(pid: i32) -> Owner {
     Owner {
         pid,
@@ -138,8 +138,8 @@ fn tcp_tables(inside: impl Display) -> impl Iterator<Item = String> {
         .flat_map(move |name| lines(format!("/proc/{inside}/net/{name}")))
 }
 
-/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Those
-/// are taken that have this word in this column.
+/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Returns
+/// the inodes of rows with this word in this column.
 fn unix_inodes(path: &str, (at, word): (usize, &str)) -> Vec<String> {
     lines("/proc/self/net/unix")
         .filter_map(|line| {
@@ -149,7 +149,7 @@ fn unix_inodes(path: &str, (at, word): (usize, &str)) -> Vec<String> {
         .collect()
 }
 
-/// The seven columns of a row of `/proc/net/unix`, and the name behind them, which may have blanks.
+/// The seven columns of a row of `/proc/net/unix`, and the name after them, which may contain blanks.
 fn unix_row(line: &str) -> Option<([&str; 7], &str)> {
     let mut rest = line;
     let mut columns = [""; 7];
@@ -159,8 +159,8 @@ fn unix_row(line: &str) -> Option<([&str; 7], &str)> {
     Some((columns, rest))
 }
 
-/// Where a server and its children listen for connections, in the network namespace of the server. Empty where lasthop
-/// may not look at its descriptors.
+/// Addresses at which a server and its children listen, in the server's network namespace. Empty if lasthop may not
+/// read the server's descriptors.
 pub fn listening(server: i32) -> Vec<Address> {
     let family = std::iter::once(server).chain(process::descendants(server));
     let held: HashSet<String> = family.flat_map(sockets).collect();
@@ -194,8 +194,8 @@ fn holds_any(pid: i32, inodes: &[String]) -> bool {
     !inodes.is_empty() && sockets(pid).any(|socket| inodes.contains(&socket))
 }
 
-/// The clients' ports of a TCP listener's connections in the network namespace of a process, and whether each is open;
-/// the others are in `TIME_WAIT`, at the end that closed first.
+/// Client ports of a TCP listener's connections in the network namespace of a process, and whether each connection is
+/// open. The others are in `TIME_WAIT`, at the end that closed first.
 pub fn peers(inside: i32, listener: SocketAddr) -> Vec<(String, bool)> {
     if is_near(inside)
         && let Ok(peers) = asked_peers(listener)
@@ -211,24 +211,24 @@ pub fn peers(inside: i32, listener: SocketAddr) -> Vec<(String, bool)> {
         let state = columns.next()?;
         let peer = match state {
             "01" | "06" if local.ends_with(&end) => remote,
-            // The client closed first, so `TIME_WAIT` is at its end, where the listener is the remote address.
+            // The client closed first: `TIME_WAIT` is at its end, whose remote address is the listener.
             "06" if remote == whole => local,
             _ => return None,
         };
-        // The address is printed in two ways where a server takes both families.
+        // The address has two forms if a server takes both families.
         Some((peer.rsplit_once(':')?.1.to_owned(), state == "01"))
     };
     tcp_tables(inside).filter_map(peer).collect()
 }
 
-/// Whether a process is in the network namespace of this one.
+/// Whether a process is in this process's network namespace.
 fn is_near(pid: i32) -> bool {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net"));
     matches!((namespace("self"), namespace(&pid.to_string())), (Ok(own), Ok(other)) if own == other)
 }
 
-/// As [`peers`], from the kernel, in this network namespace. The table of a machine whose connections last for one request
-/// has tens of thousands of sockets in `TIME_WAIT`, and reading it takes longer than warming a case up.
+/// Like [`peers`], by netlink, in this network namespace. With one connection per request, the table has tens of
+/// thousands of sockets in `TIME_WAIT`, and reading it takes longer than warming a case up.
 fn asked_peers(listener: SocketAddr) -> io::Result<Vec<(String, bool)>> {
     let mut peers = Vec::new();
     SockDiag::open()?.tcp_at(listener.port(), |socket| {
@@ -248,17 +248,16 @@ pub fn accepted_unix(inside: i32, path: String) -> impl Iterator<Item = String> 
     let lines = lines(format!("/proc/{inside}/net/unix"));
     lines.filter_map(move |line| {
         let (columns, name) = unix_row(&line)?;
-        // A connection that still waits to be accepted has 02 here (`SS_CONNECTING`), an accepted one 03
-        // (`SS_CONNECTED`).
+        // The state is 02 (`SS_CONNECTING`) until a connection is accepted, then 03 (`SS_CONNECTED`).
         (columns[5] == "03" && name == path).then(|| columns[6].to_owned())
     })
 }
 
-/// Those that listen at this address, or at its port on every address. An IPv6 socket serves both families by default,
-/// so it counts if IPv4 has none.
+/// Sockets that listen at this address, or at its port on every address. An IPv6 socket serves both families by
+/// default, so it counts if IPv4 has none.
 fn tcp_inodes(address: SocketAddr) -> Vec<String> {
     let mut all = Vec::new();
-    // The kernel's tables would take long where many sockets are in `TIME_WAIT`.
+    // Reading the kernel's tables would take long with many sockets in `TIME_WAIT`.
     let asked = SockDiag::open().and_then(|mut diag| {
         diag.tcp_listening(address.port(), |socket| {
             all.push((socket.local.ip(), socket.inode.to_string()));
@@ -298,7 +297,7 @@ fn hexadecimal(ip: IpAddr) -> String {
     words.map(|word| format!("{word:08X}")).collect()
 }
 
-/// An address as the kernel's tables have it: the reverse of `hexadecimal`, with the port.
+/// An address in the format of the kernel's tables: the reverse of `hexadecimal`, with the port.
 pub fn from_table(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let bytes: Vec<u8> = (0..ip.len())
@@ -422,7 +421,7 @@ mod tests {
             let listener = bind();
             fs::rename(&first, &second).unwrap();
             assert!(found(&make(second.clone())), "{:?}", make(second));
-            // Another one in its place is another one, although both say in the kernel's table that they are `first`.
+            // A later socket at the path is a different one, although the kernel's table shows `first` for both.
             let other = bind();
             let inode = |address| inodes(&address);
             assert_ne!(inode(make(first.clone())), inode(make(second.clone())));
@@ -445,7 +444,7 @@ mod tests {
             assert!(!found(&Address::Tcp(address)), "{ip}");
         }
         let directory = tempfile::tempdir().unwrap();
-        // With a blank, which also separates the kernel's columns.
+        // A blank, which also separates the kernel's columns.
         let path = directory.path().join("a s");
         let _listener = UnixListener::bind(&path).unwrap();
         assert!(listening(std::process::id() as i32).contains(&Address::Unix(path.clone())));

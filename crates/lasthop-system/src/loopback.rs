@@ -1,4 +1,4 @@
-//! What TCP on loopback meets, in the network namespace of the calling thread: the size of packets and the packet filter.
+//! Packet size and packet filter for TCP on loopback, in the network namespace of the calling thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::{
 
 // include/uapi/linux/rtnetlink.h and if_link.h
 const GET_LINKS: u16 = 18;
-/// struct ifinfomsg, before the attributes of a message.
+/// Size of struct ifinfomsg, before the attributes of a message.
 const LINK: usize = 16;
 const LINK_NAME: u16 = 3;
 const LINK_MTU: u16 = 4;
@@ -26,21 +26,21 @@ const LINK_MTU: u16 = 4;
 // include/uapi/linux/netfilter/nfnetlink.h and nf_tables.h
 const GET_CHAINS: u16 = 0xa04;
 const GET_RULES: u16 = 0xa07;
-/// Family, version and number before the attributes of a message.
+/// Size of family, version and resource id, before the attributes of a message.
 const GENERAL: usize = 4;
 const TABLE: u16 = 1;
-/// Of a rule its chain.
+/// The chain of a rule.
 const CHAIN: u16 = 2;
 const NAME: u16 = 3;
 const HOOK: u16 = 4;
 const HOOK_NUMBER: u16 = 1;
-// include/uapi/linux/netfilter.h: a packet of loopback is not forwarded.
+// include/uapi/linux/netfilter.h. A packet on loopback is never forwarded.
 const INET: u8 = 1;
 const IPV4: u8 = 2;
 const HOOKS: [&str; 5] = ["prerouting", "input", "forward", "output", "postrouting"];
 const FORWARD: u32 = 2;
 
-/// Bytes of the largest packet. (`/sys` is that of the namespace in which it was mounted.)
+/// The MTU of loopback, in bytes. (`/sys` shows the namespace in which it was mounted.)
 ///
 /// # Errors
 ///
@@ -56,17 +56,17 @@ pub fn mtu() -> io::Result<Option<u32>> {
     Ok(found)
 }
 
-/// What a packet of IPv4 on loopback may pass in nf_tables: the chains that hooks of its way call, and all chains of
-/// the same tables that they may jump to.
+/// Chains and rules of nf_tables that an IPv4 packet on loopback may pass: chains called by hooks on its path, and all
+/// chains of the same tables, to which they may jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     pub chains: u32,
     pub rules: u32,
-    /// Hooks that call chains, and the rules in these; without those of the chains that they jump to.
+    /// Rules by hook, in the chains that it calls, without chains that these jump to.
     pub hooks: BTreeMap<&'static str, u32>,
 }
 
-/// For a connection on loopback.
+/// The timeout of a connection on loopback.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A table by its family and name.
@@ -75,7 +75,7 @@ type Table = (u8, Vec<u8>);
 struct Chain {
     table: Table,
     name: Vec<u8>,
-    /// The hook that calls it.
+    /// The hook that calls the chain.
     hook: Option<u32>,
 }
 
@@ -94,7 +94,7 @@ impl Chain {
         self.hook().is_some()
     }
 
-    /// The name of the hook that calls it on the way.
+    /// The name of the hook that calls the chain, if packets on loopback pass the hook.
     fn hook(&self) -> Option<&'static str> {
         let hook = self.hook.filter(|hook| *hook != FORWARD)?;
         HOOKS.get(hook as usize).copied()
@@ -109,7 +109,7 @@ fn table(message: &[u8]) -> Option<Table> {
 
 /// # Errors
 ///
-/// The kernel refuses: it takes `CAP_NET_ADMIN`.
+/// The kernel refuses without `CAP_NET_ADMIN`.
 pub fn passed() -> io::Result<Passed> {
     let mut dumps = Dumps::open(netlink::NETFILTER)?;
     let mut chains = Vec::new();
@@ -161,15 +161,15 @@ fn on_the_way(chains: &[Chain], rules: &[(Table, Vec<u8>)]) -> Passed {
     }
 }
 
-/// Whether the kernel tracks connections on loopback, by the count of tracked ones while this opens some; `None` if it
-/// cannot open any. Everybody may read the count.
+/// Whether the kernel tracks connections on loopback: opens some and compares the counts of tracked connections, which
+/// everybody may read. `None` if no connection can be opened.
 #[must_use]
 pub fn is_tracked(facts: &Facts) -> Option<bool> {
     let count = || facts.number("/proc/sys/net/netfilter/nf_conntrack_count");
     let Some(before) = count() else { return Some(false) };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     let address = Address::Tcp(listener.local_addr().ok()?);
-    // Some, because others may be forgotten meanwhile.
+    // Several connections, because the kernel may forget others meanwhile.
     let held: io::Result<Vec<_>> = (0..8).map(|_| connect(&address, TIMEOUT)).collect();
     held.ok().map(|_held| count().is_some_and(|after| after > before))
 }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// What podman leaves after its last container with a published port.
+    /// The chains that podman leaves after its last container with a published port.
     #[test]
     fn chains_on_the_way_count_with_what_they_may_jump_to() {
         let chains = [
@@ -237,14 +237,14 @@ mod tests {
         };
         let found = Chain::parse(&message(IPV4)).unwrap();
         assert_eq!((found.hook, found.is_called()), (Some(3), true));
-        // Bridges, ARP and IPv6 are others' way.
+        // Packets on IPv4 loopback do not pass bridges, ARP and IPv6.
         assert!(Chain::parse(&message(7)).is_none());
         for length in 0..message(IPV4).len() - 16 {
             assert!(Chain::parse(&message(IPV4)[..length]).is_none());
         }
     }
 
-    /// About rules only root.
+    /// Only root may read rules.
     #[test]
     fn the_kernel_answers() {
         assert!(passed().is_ok() || !rustix::process::geteuid().is_root());

@@ -1,5 +1,5 @@
-//! Files that the user names, to be written. Where other accounts can make entries in their folder, such a name may be a
-//! link to anything by the time that it is opened, or another account's file.
+//! Writes files that the user names. If other accounts can make entries in their folder, the name may become a link to
+//! any file before it is opened, or another account's file.
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -13,11 +13,11 @@ use crate::{
     owner::{self, Foreign},
 };
 
-/// Bytes at the beginning of a file that tell whether lasthop made it.
+/// Bytes at the beginning of a file that show whether lasthop made it.
 const HEAD: u64 = 4096;
 
-/// Opens a file for writing, which is made if it is missing and otherwise stays as it is. What the name is a link to,
-/// counts only if no other account could have made the link.
+/// Opens a file for writing. Creates it if it is missing, and otherwise keeps its content. Follows a link only if no
+/// other account could have made the link.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = folder_of(path);
     let facts = files::facts_linked(folder)?;
@@ -28,12 +28,12 @@ pub fn open(path: &Path) -> io::Result<File> {
     };
     let me = rustix::process::geteuid().as_raw();
     let is_own = |file: &std::fs::Metadata| file.uid() == me && (!file.is_file() || file.nlink() == 1);
-    // In a sticky folder nobody else can replace what is ours.
+    // In a sticky folder nobody else can replace this account's files.
     if owner::is_sticky(&facts) && files::facts(path).is_ok_and(|there| is_own(&there)) {
         return options.open(path);
     }
     let refused = |what: &str| io::Error::other(format!("it is {what}, and {shared}; choose another folder"));
-    // `NONBLOCK`, or opening a pipe would wait for its reader.
+    // Without `NONBLOCK`, opening a pipe would wait for its reader.
     let file = options
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)
@@ -58,12 +58,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Whether a file that nobody named by its own name may be written in a folder of the user's: there is nothing, or a file
-/// that lasthop made, as `is_made` tells by the first bytes.
+/// Checks that lasthop may write a file with a name of its own choice in a user's folder: it does not exist, or lasthop
+/// made it, as `is_made` judges by the first bytes.
 ///
 /// # Errors
 ///
-/// It is a link, no file, or somebody else's work.
+/// The path is a link, not a file, or not lasthop's.
 pub fn may_replace(path: &Path, is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     if path.is_symlink() {
         return Err(io::Error::other(
@@ -83,11 +83,11 @@ pub fn may_replace(path: &Path, is_made: impl Fn(&[u8]) -> bool) -> io::Result<(
     }
 }
 
-/// Writes such a file, whole or not at all: a reader never sees a part of it. No link is followed.
+/// Writes a file that [`may_replace`] allows, atomically: a reader never sees a part of it. No link is followed.
 pub fn replace(path: &Path, bytes: &[u8], is_made: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     may_replace(path, is_made)?;
     let mut beside = tempfile::Builder::new()
-        // The umask takes from it what it takes from any new file.
+        // The umask applies, as to any new file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder_of(path))?;
     beside.write_all(bytes)?;
@@ -138,7 +138,7 @@ mod tests {
             lchown(&link, Some(1), Some(1)).unwrap();
             lchown(&new, Some(1), Some(1)).unwrap();
             for path in [&link, &new] {
-                // Some kernels refuse that by themselves (`fs.protected_regular`).
+                // Some kernels refuse that themselves (`fs.protected_regular`).
                 assert!(write(path, b"x").is_err(), "{}", path.display());
             }
         }

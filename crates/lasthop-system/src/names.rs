@@ -1,28 +1,27 @@
-//! Names that say whose machine this is: the home folder and the host's name. Records are made to be passed on, and
-//! have neither.
+//! Names that identify a machine: the home folder and the host's name. Records are shared, and contain neither.
 
 use std::{borrow::Cow, env, fs, sync::OnceLock};
 
 use crate::facts::Facts;
 
-/// What stands for the home folder.
+/// Replaces the home folder.
 const HOME: &[u8] = b"~";
-/// What stands for the host's name in the logs of servers.
+/// Replaces the host's name in logs of servers.
 const HOST: &[u8] = b"(host)";
-/// A shorter name of a host, or one of these, is too likely to be another word.
+/// The shortest host name to replace: a shorter one, or one of these, is too likely to be another word.
 const LEAST: usize = 4;
 const NO_NAMES: [&str; 2] = ["localhost", "(none)"];
 
 /// The names of this user and machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The home folder as it is set, then by its real path if that is another. None is the root of all folders.
+    /// The home folder as set, then its real path if different. Never the root folder.
     homes: Vec<String>,
     host: Option<String>,
 }
 
 impl Names {
-    /// Those of this process.
+    /// The names of this process's user and machine.
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Names> = OnceLock::new();
         HERE.get_or_init(|| {
@@ -34,7 +33,7 @@ impl Names {
         })
     }
 
-    /// Of this home folder, if it is an absolute path to one, and this host.
+    /// The names for this home folder, if it is an absolute path, and this host.
     pub fn of(home: &str, host: &str) -> Self {
         let set = home.trim_end_matches('/').to_owned();
         let real = fs::canonicalize(&set)
@@ -50,14 +49,14 @@ impl Names {
         }
     }
 
-    /// A text with `~` in the place of the home folder.
+    /// A text with `~` in place of the home folder.
     pub fn without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         self.homes.iter().fold(Cow::Borrowed(text), |text, home| {
             without(text, home.as_bytes(), HOME, is_whole_path)
         })
     }
 
-    /// The same of JSON, in whose strings some letters are escaped.
+    /// Like [`Self::without_home`] for JSON, whose strings escape some letters.
     pub fn json_without_home<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let homes = self.homes.iter();
         Self {
@@ -69,7 +68,7 @@ impl Names {
         .without_home(text)
     }
 
-    /// A log without the home folder and the name of the host.
+    /// A log without the home folder and the host's name.
     pub fn without_both<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let text = self.without_home(text);
         match &self.host {
@@ -80,7 +79,7 @@ impl Names {
         }
     }
 
-    /// The text with the home folder where [`Names::without_home`] put `~`. In a shell's command it means the same.
+    /// The text with the home folder in place of each `~` from [`Names::without_home`]. A shell does the same with `~`.
     pub fn with_home(&self, text: &str) -> String {
         let Some(home) = self.homes.first() else {
             return text.to_owned();
@@ -108,7 +107,7 @@ fn is_in_path(byte: u8) -> bool {
     is_of_word(&byte) || matches!(byte, b'.' | b'/' | b'~')
 }
 
-/// Whether a path begins and ends here, or goes on below.
+/// Whether a path between these texts is whole, or continues below.
 fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
     let begins = !before.last().is_some_and(|byte| is_of_word(byte) || *byte == b'.');
     let ends = match after {
@@ -120,7 +119,7 @@ fn is_whole_path(before: &[u8], after: &[u8]) -> bool {
     begins && ends
 }
 
-/// A text with each occurrence of a name replaced that is no part of another word.
+/// A text with a name replaced wherever it is not a part of another word.
 fn without<'a>(text: Cow<'a, [u8]>, name: &[u8], by: &[u8], is_whole: impl Fn(&[u8], &[u8]) -> bool) -> Cow<'a, [u8]> {
     let mut replaced = Vec::new();
     let mut copied = 0;

@@ -1,4 +1,4 @@
-//! Network namespaces: held, entered, and told by `ip` what to have.
+//! Network namespaces: held, entered, and set up with `ip`.
 
 use std::{
     fs::File,
@@ -16,22 +16,22 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use super::{command, files};
 
-/// What the holding process says when the namespace is there.
+/// The holding process's message when the namespace exists.
 pub const READY: &str = "ready";
-/// The longest that one command of `ip` may take.
+/// The longest time for one `ip` command.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-// include/uapi/linux/nsfs.h: the user namespace that a namespace belongs to, the one around that, and whose it is.
+// include/uapi/linux/nsfs.h: a namespace's user namespace, the parent of that, and its owner.
 const NS_GET_USERNS: u32 = 0xb701;
 const NS_GET_PARENT: u32 = 0xb702;
 const NS_GET_OWNER_UID: u32 = 0xb704;
 
-/// Holds a new network namespace until its input ends. What `lasthop hold` does.
+/// Holds a new network namespace until standard input ends: the work of `lasthop hold`.
 pub fn hold() -> io::Result<()> {
     // SAFETY: unshare has no memory effects; this process has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     io::Write::write_all(&mut io::stdout(), format!("{READY}\n").as_bytes())?;
-    // The namespace lasts as long as this process. Its input also ends if lasthop is killed.
+    // The namespace lasts as long as this process. Standard input also ends if lasthop is killed.
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
@@ -43,12 +43,12 @@ pub fn go_into(namespace: &File) -> io::Result<()> {
     )?)
 }
 
-/// Moves the calling thread, and what it starts from now on, into a new network namespace whose loopback is up. Returns
-/// the one in which it was.
+/// Moves the calling thread, and processes that it starts from now on, into a new network namespace whose loopback is
+/// up. Returns the previous namespace.
 ///
 /// # Errors
 ///
-/// The process may not: it takes `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+/// The process lacks `CAP_SYS_ADMIN` or `CAP_NET_ADMIN`.
 pub fn leave() -> Result<File, String> {
     let before = files::open_linked(Path::new("/proc/thread-self/ns/net")).map_err(|error| error.to_string())?;
     // SAFETY: unshare has no memory effects, and this moves the calling thread only.
@@ -67,8 +67,8 @@ pub fn of(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
 }
 
-/// The user who made a namespace with no more than a user's rights: in a user namespace, or in one of those within it.
-/// `None` if it took the rights of an administrator.
+/// The user who made a namespace without administrator rights: in a user namespace, or in one nested in that. `None`
+/// for a namespace that took an administrator's rights.
 pub fn made_by_user(namespace: &File) -> io::Result<Option<u32>> {
     let own = files::facts_linked("/proc/self/ns/user")?.ino();
     let mut around = ask(namespace, NS_GET_USERNS)?;
@@ -81,7 +81,7 @@ pub fn made_by_user(namespace: &File) -> io::Result<Option<u32>> {
 }
 
 fn ask(namespace: &File, what: u32) -> io::Result<File> {
-    // SAFETY: these take no argument, and return a descriptor that is nobody else's, or an error.
+    // SAFETY: these requests take no argument, and return a new descriptor or an error.
     let found = unsafe { libc::ioctl(namespace.as_raw_fd(), what as _) };
     if found < 0 {
         return Err(io::Error::last_os_error());
@@ -92,7 +92,7 @@ fn ask(namespace: &File, what: u32) -> io::Result<File> {
 
 fn owner(namespace: &File) -> io::Result<u32> {
     let mut user: libc::uid_t = 0;
-    // SAFETY: it writes one uid_t.
+    // SAFETY: the request writes one uid_t.
     let done = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_OWNER_UID as _, &raw mut user) };
     if done < 0 {
         return Err(io::Error::last_os_error());
@@ -100,7 +100,7 @@ fn owner(namespace: &File) -> io::Result<u32> {
     Ok(user)
 }
 
-/// Runs `ip`, inside a namespace if one is given, and returns what it prints.
+/// Runs `ip`, inside a namespace if one is given, and returns its output.
 pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
     let failed = |cause: String| format!("`ip {}` failed: {cause}", words.join(" "));
     let mut command = Command::new("ip");
@@ -121,7 +121,7 @@ pub fn ip(namespace: Option<&Path>, words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Addresses of this machine that are not loopback, in the order in which `ip` lists them.
+/// Addresses of this machine other than loopback, in the order of `ip`.
 pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, String> {
     let text = ip(None, &["-o", "address", "show", "scope", "global"])?;
     Ok(text
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::process;
 
-    /// A thread of its own, which ends there.
+    /// In a thread of its own, which ends in the namespace.
     #[test]
     fn a_new_namespace_has_loopback_and_nothing_else() {
         let inside = std::thread::spawn(|| {
@@ -167,7 +167,7 @@ mod tests {
         let own = std::process::id() as i32;
         assert_eq!(made_by_user(&of(own).unwrap()).unwrap(), None);
         assert!(of(i32::MAX).is_err());
-        // A user namespace within another; some machines let nobody make one.
+        // A user namespace within another; some machines allow nobody to make one.
         let nested = "unshare --user --map-root-user --net sh -c 'echo; read -r _'";
         let mut child = Command::new("unshare")
             .args(["--user", "--map-root-user", "sh", "-c", nested])

@@ -1,4 +1,4 @@
-//! Questions to the kernel by netlink (`netlink(7)`), and how its answers are laid out.
+//! Requests to the kernel by netlink (`netlink(7)`), and the format of its answers.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use rustix::net::{
     socket_with,
 };
 
-/// Longer than any message of a dump, in bytes: the kernel fills up to 32 KiB at once.
+/// Longer than any message of a dump, in bytes: the kernel fills up to 32 KiB at a time.
 pub(crate) const BUFFER: usize = 64 * 1024;
 
 // include/uapi/linux/netlink.h
@@ -18,12 +18,12 @@ const HEADER: usize = 16;
 const REQUEST_DUMP: u16 = 0x301;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// Smaller numbers are netlink's own messages.
+/// The first kind of message that is not netlink's own.
 const FIRST_KIND: u16 = 16;
-/// The two upper bits of an attribute's type say how its value is written.
+/// Masks out the two upper bits of an attribute's type, which say how its value is encoded.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// No protocol is that of links, addresses and routes.
+/// A netlink socket. `None` as protocol is that of links, addresses and routes.
 pub(crate) fn socket(protocol: impl Into<Option<Protocol>>, flags: SocketFlags) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     Ok(socket_with(
@@ -34,7 +34,7 @@ pub(crate) fn socket(protocol: impl Into<Option<Protocol>>, flags: SocketFlags) 
     )?)
 }
 
-/// Asks for all that the kernel has of a kind.
+/// Requests all objects of a kind.
 #[derive(Debug)]
 pub(crate) struct Dumps {
     socket: OwnedFd,
@@ -42,7 +42,7 @@ pub(crate) struct Dumps {
 }
 
 impl Dumps {
-    /// For the network namespace of the calling thread, wherever it is used later.
+    /// Opens a socket to the network namespace of the calling thread, which the socket keeps.
     pub(crate) fn open(protocol: impl Into<Option<Protocol>>) -> io::Result<Self> {
         Ok(Self {
             socket: socket(protocol, SocketFlags::empty())?,
@@ -54,7 +54,7 @@ impl Dumps {
         self.socket.as_fd()
     }
 
-    /// Asks, and hands over the body of each message of the answer.
+    /// Sends a request, and passes on the body of each message of the answer.
     pub(crate) fn ask(&mut self, kind: u16, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let mut message = Vec::with_capacity(HEADER + request.len());
         message.extend(((HEADER + request.len()) as u32).to_ne_bytes());
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn attributes_are_found_by_their_type_alone() {
-        // Nested (0x8000), of type 1, with one byte; and of type 2, cut off.
+        // A nested attribute (0x8000) of type 1 with one byte, and a truncated one of type 2.
         let bytes = [5u16.to_ne_bytes(), 0x8001u16.to_ne_bytes()].concat();
         let bytes = [&bytes[..], &[7, 0, 0, 0, 9, 0, 2, 0]].concat();
         assert_eq!(Attributes(&bytes).value(1), Some(&[7][..]));

@@ -1,5 +1,5 @@
-//! Whose a file is. What another account owns or can write it may have made, and may exchange while lasthop uses it: that
-//! is neither executed nor believed. Root and this account itself are no others.
+//! Ownership of files. Another account may have made, and may exchange, any file that it owns or can write: lasthop
+//! neither executes nor trusts such a file. Root and this account are trusted.
 
 use std::{
     fmt,
@@ -11,14 +11,14 @@ use std::{
 
 use crate::files;
 
-/// A folder in which everybody may make entries, and change only their own.
+/// The mode bit of folders in which everybody may make entries, but change only their own.
 const STICKY: u32 = 0o1000;
 
-/// Something that another account owns or can write.
+/// A file or folder that another account owns or can write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     pub path: PathBuf,
-    /// The other account that owns it; `None` if it is this account's or root's, and others can write it.
+    /// The other account that owns the path; `None` if this account or root owns it and others can write it.
     owner: Option<u32>,
     group: u32,
     mode: u32,
@@ -37,7 +37,7 @@ impl fmt::Display for Foreign {
 }
 
 impl Foreign {
-    /// That nothing of the data folder is used that others could have made, and what to do about it.
+    /// The error for such a path in the data folder, with advice.
     #[must_use]
     pub fn refusal(&self) -> String {
         let path = self.path.display();
@@ -51,7 +51,7 @@ impl Foreign {
         format!("{self}, and lasthop uses nothing in its data folder that others could have put there; {remedy}")
     }
 
-    /// `None` if nobody but this account and root owns it or can write it.
+    /// `None` if only this account and root own the path and can write it.
     #[must_use]
     pub fn of(path: &Path, facts: &Metadata) -> Option<Self> {
         let owner = Some(facts.uid()).filter(|owner| *owner != 0 && *owner != own_user());
@@ -72,7 +72,7 @@ fn own_user() -> u32 {
 #[must_use]
 pub fn others_write(facts: &Metadata) -> bool {
     let me = own_user();
-    // The private group of a user, which many distributions make with the number of the user: nobody else is in it.
+    // The user's private group, which many distributions create with the user's number and without other members.
     let is_private = me != 0 && (facts.uid(), facts.gid()) == (me, me);
     !facts.is_symlink() && facts.mode() & if is_private { 0o002 } else { 0o022 } != 0
 }
@@ -83,8 +83,8 @@ pub fn is_sticky(facts: &Metadata) -> bool {
     facts.mode() & STICKY != 0
 }
 
-/// The first part of the way from `top` to a file or folder that is another's: itself, a folder above it, or what a link
-/// among them leads to.
+/// The first foreign part of the path from `top` to a file or folder: the file itself, a folder above it, or the target
+/// of a link among them.
 #[must_use]
 pub fn foreign_on_way(top: &Path, path: &Path) -> Option<Foreign> {
     let mut parts: Vec<&Path> = path.ancestors().take_while(|part| part.starts_with(top)).collect();
@@ -95,14 +95,13 @@ pub fn foreign_on_way(top: &Path, path: &Path) -> Option<Foreign> {
     })
 }
 
-/// The first file or folder in a folder that is another's. What a link in it leads to may be anywhere, and is not looked
-/// at.
+/// The first foreign file or folder below a folder. Targets of links may be anywhere, and are not examined.
 #[must_use]
 pub fn foreign_below(folder: &Path) -> Option<Foreign> {
     find_below(folder, Foreign::of)
 }
 
-/// Takes from others the right to write what is in a folder, where this account owns it.
+/// Takes write permission from others for all entries below a folder that this account owns.
 pub fn tighten_below(folder: &Path) -> io::Result<()> {
     let tighten = |path: &Path, facts: &Metadata| {
         let closed = Permissions::from_mode(facts.mode() & 0o7755);
@@ -112,7 +111,7 @@ pub fn tighten_below(folder: &Path) -> io::Result<()> {
     find_below(folder, tighten).map_or(Ok(()), Err)
 }
 
-/// The first of what is in a folder, at any depth, for which `of` yields something.
+/// The first entry below a folder, at any depth, for which `of` returns a value.
 fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T>) -> Option<T> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -130,8 +129,8 @@ fn find_below<T>(folder: &Path, mut of: impl FnMut(&Path, &Metadata) -> Option<T
     None
 }
 
-/// What lets another account put something else in the place of a folder, or change what is in it: the folder, a folder
-/// above it, or something in it. In a sticky folder above, only the owner of an entry can.
+/// The reason why another account could replace a folder or change its content: the folder, a folder above it, or an
+/// entry below it. In a sticky folder above, only the owner of an entry can.
 #[must_use]
 pub fn changeable(folder: &Path) -> Option<Foreign> {
     let folder = folder.canonicalize().ok()?;
@@ -139,8 +138,8 @@ pub fn changeable(folder: &Path) -> Option<Foreign> {
     exchangeable(&folder).or_else(itself).or_else(|| foreign_below(&folder))
 }
 
-/// What lets another account put something else in the place of an entry of this account's in a folder: the folder or one
-/// above it, whose path has no links. In a sticky one only the owner of an entry can.
+/// The reason why another account could replace this account's entry in a folder: the folder, or a folder above it. Its
+/// path has no links. In a sticky folder, only the owner of an entry can.
 #[must_use]
 pub fn exchangeable(folder: &Path) -> Option<Foreign> {
     folder.ancestors().find_map(|part| {

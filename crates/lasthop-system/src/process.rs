@@ -1,4 +1,4 @@
-//! Reads `/proc` about processes: their state, their descendants, their identity.
+//! Reads `/proc` about processes: state, descendants, identity.
 
 use std::{collections::HashSet, fs, io, os::fd::OwnedFd, path::Path};
 
@@ -9,31 +9,31 @@ use rustix::{
 
 use crate::{clock, facts::Facts, files};
 
-/// The most that is read of a command line, in bytes. A process may give it any length.
+/// The most bytes read of a command line. A process may give it any length.
 const COMMAND_LINE: u64 = 32 << 10;
 /// The longest environment that Linux starts a program with, in bytes (`bprm_stack_limits` in fs/exec.c). A process may
 /// give itself a longer one.
 const ENVIRONMENT: u64 = 6 << 20;
 
-/// The parts of `/proc/PID/stat` that lasthop needs. Times are in ticks of `sysconf(_SC_CLK_TCK)`, 10 ms as a rule.
+/// The parts of `/proc/PID/stat` that lasthop needs. Times are in ticks of `sysconf(_SC_CLK_TCK)`, usually 10 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub pid: i32,
-    /// `Z` for a process that has ended and was not waited for.
+    /// `Z` for a process that has ended and has not been waited for.
     pub state: u8,
     pub parent: i32,
     pub group: i32,
     pub session: i32,
-    /// CPU time of its children that have ended and were waited for, and of theirs: user and system.
+    /// User and system CPU time of children that have ended and were waited for, and of their children likewise.
     pub ended_children_ticks: u64,
-    /// Its threads that are alive.
+    /// Living threads.
     pub threads: u32,
-    /// Ticks between boot and its start. Together with the pid, this identifies a process uniquely.
+    /// Ticks from boot to the process's start. Together with the pid, this identifies a process uniquely.
     pub start_ticks: u64,
 }
 
 impl Stat {
-    /// Reads the stat of a process; `None` if there is none (any more).
+    /// Reads the stat of a process; `None` if the process does not exist.
     pub fn of(pid: i32) -> Option<Self> {
         files::text(format!("/proc/{pid}/stat"))
             .ok()
@@ -67,15 +67,15 @@ impl Stat {
         })
     }
 
-    /// When it started, in monotonic nanoseconds; a tick too early at most.
+    /// Start time in monotonic nanoseconds; too early by a tick at most.
     pub fn began(&self) -> u64 {
         let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
         (self.start_ticks * tick).saturating_sub(clock::slept())
     }
 }
 
-/// A process that may be killed. Open it first and check it afterwards: then you cannot hit another process that gets
-/// its pid later.
+/// A process that may be killed. Open the handle first and check the process afterwards: then no other process that
+/// gets the pid later is hit.
 #[derive(Debug)]
 pub struct Handle {
     pid: Pid,
@@ -84,7 +84,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// `None` if there is no such process (any more).
+    /// `None` if the process does not exist.
     pub fn open(pid: i32) -> Option<Self> {
         let pid = Pid::from_raw(pid).filter(|pid| !pid.is_init())?;
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -97,7 +97,7 @@ impl Handle {
         }
     }
 
-    /// Kills it, unless it is already gone.
+    /// Kills the process, unless it is already gone.
     pub fn kill(&self) {
         let _ = match &self.descriptor {
             Some(descriptor) => rustix::process::pidfd_send_signal(descriptor, Signal::KILL),
@@ -106,29 +106,29 @@ impl Handle {
     }
 }
 
-/// Kills all descendants of a process that are alive now, and returns their numbers.
+/// Kills all present descendants of a process. Returns their pids.
 pub fn kill_descendants(root: i32) -> Vec<i32> {
     let mut opened: Vec<Handle> = descendants(root).into_iter().filter_map(Handle::open).collect();
-    // Listed again: a number that is no longer a descendant's may have been a stranger's when it was opened.
+    // Listed again, because a pid that is no longer a descendant's may have been a stranger's when it was opened.
     let still = descendants(root);
     opened.retain(|handle| still.contains(&handle.pid.as_raw_pid()));
     opened.iter().for_each(Handle::kill);
     still
 }
 
-/// The words of a process's command line, the first 32 KiB of them. A title that a server gave itself is one word.
+/// The words of a process's command line, from its first 32 KiB. A title that a server gave itself is one word.
 pub fn arguments(pid: i32) -> Vec<String> {
     let bytes = beginning(pid, "cmdline", COMMAND_LINE).unwrap_or_default();
     let mut words: Vec<String> = bytes
         .split(|byte| *byte == 0)
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
-    // What follows the last zero byte.
+    // The empty word after the last zero byte.
     words.pop_if(|word| word.is_empty());
     words
 }
 
-/// Whether a process was started with this variable, `NAME=value`. Only root sees those of other users.
+/// Whether a process was started with this variable, `NAME=value`. Only root sees other users' variables.
 pub fn has_variable(pid: i32, variable: &[u8]) -> bool {
     beginning(pid, "environ", ENVIRONMENT)
         .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|other| other == variable))
@@ -138,7 +138,7 @@ fn beginning(pid: i32, file: &str, most: u64) -> io::Result<Vec<u8>> {
     files::first(files::open(Path::new(&format!("/proc/{pid}/{file}")))?, most)
 }
 
-/// Whose a process is. A program that runs as another user than who started it (set-user-ID) is nobody's.
+/// The user of a process; `None` for a program that runs as another user than its caller (set-user-ID).
 pub fn user_of(pid: i32) -> Option<u32> {
     let users = Facts::here().field(&format!("/proc/{pid}/status"), "Uid")?;
     let mut users = users.split_ascii_whitespace();
@@ -146,7 +146,7 @@ pub fn user_of(pid: i32) -> Option<u32> {
     users.all(|user| user == real).then(|| real.parse().ok())?
 }
 
-/// The numbers of all processes.
+/// The pids of all processes.
 pub fn all() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -157,9 +157,9 @@ pub fn all() -> Vec<i32> {
         .collect()
 }
 
-/// All descendants of a process, itself excluded, parents before children.
+/// All descendants of a process, without the process, parents before children.
 ///
-/// Processes that start or end meanwhile may be missed. If you need all, ask again until there is nothing new.
+/// Processes that start or end meanwhile may be missed. To get all, repeat until there is nothing new.
 pub fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut seen = HashSet::from([root]);
@@ -276,7 +276,7 @@ sys.stdin.read()
     fn a_process_is_seen_whatever_it_is_called() {
         let mut child = Command::new("sh")
             .args(["-c", r#"printf '\377)' > /proc/$$/comm; echo; read -r _"#, "word"])
-            // Behind much else.
+            // After many other variables.
             .envs((0..15).map(|number| (format!("LONG_{number}"), "x".repeat(100_000))))
             .env("NAME", "value")
             .stdin(Stdio::piped())
@@ -300,7 +300,7 @@ sys.stdin.read()
     #[test]
     fn a_process_that_gets_the_number_of_a_dead_one_is_not_hit() {
         let begin = || Command::new("sleep").arg("1000").spawn().unwrap();
-        // Only root may say which number the next process gets, and another process may be faster.
+        // Only root may choose the next pid, and another process may be faster.
         for _ in 0..1000 {
             let mut first = begin();
             let number = first.id();
@@ -330,7 +330,7 @@ sys.stdin.read()
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // The line says that the grandchild runs.
+        // The line shows that the grandchild runs.
         io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         let me = std::process::id() as i32;
         let mine = child.id() as i32;

@@ -1,4 +1,4 @@
-//! Words that nobody guesses.
+//! Unguessable words.
 
 use std::io;
 

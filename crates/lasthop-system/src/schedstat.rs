@@ -1,8 +1,8 @@
-//! What the scheduler counts of a thread.
+//! The scheduler's count of a thread's run delay.
 
-/// The run delay of a thread in nanoseconds since it began: the second of the three numbers of its `schedstat`
-/// (Linux, `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for one, how often it got one).
-/// `None` where nothing is counted: some kernels then write three zeros, as they do for a thread that never ran.
+/// Run delay of a thread in nanoseconds since its start: the second of the three numbers of its `schedstat` (Linux,
+/// `Documentation/scheduler/sched-stats.rst`: time on a CPU, time waiting for a CPU, number of time slices). `None` if
+/// the kernel does not count: some kernels then write three zeros, as they do for a thread that never ran.
 pub fn run_delay(schedstat: &str) -> Option<u64> {
     let numbers: Vec<u64> = schedstat
         .split_ascii_whitespace()

@@ -1,4 +1,4 @@
-//! A secret key in a file, and seals (HMAC-SHA-256) by which its owner recognises what was written with it.
+//! A secret key in a file, and seals (HMAC-SHA-256) that prove to its owner what was written with it.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -20,7 +20,7 @@ const LENGTH: usize = 32;
 pub struct Key(hmac::Key);
 
 impl Key {
-    /// The key in a file.
+    /// Reads the key in a file.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = files::open(path)?;
         let facts = files::facts_of(&file)?;
@@ -35,7 +35,7 @@ impl Key {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// The key in a file, which is made if it is missing. Of several that make it at once, all get the same.
+    /// Reads the key in a file, which is made if missing. Processes that do so at once get the same key.
     pub fn of_or_new(path: &Path) -> io::Result<Self> {
         match Self::of(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)?,
@@ -53,8 +53,7 @@ impl Key {
     /// Whether a seal is that of these texts.
     #[must_use]
     pub fn fits(&self, texts: &[&[u8]], seal: &str) -> bool {
-        // Compared as bytes: `verify` takes the same time wherever two seals differ, as a comparison of texts would
-        // not.
+        // `verify` compares bytes in constant time, unlike a comparison of texts.
         let bytes: Option<Vec<u8>> = (0..seal.len())
             .step_by(2)
             .map(|at| u8::from_str_radix(seal.get(at..at + 2)?, 16).ok())
@@ -63,7 +62,7 @@ impl Key {
     }
 }
 
-/// With their lengths, so that no two lists of texts become the same bytes.
+/// The texts with their lengths, so that no two lists become the same bytes.
 fn joined(texts: &[&[u8]]) -> Vec<u8> {
     texts
         .iter()
@@ -71,18 +70,18 @@ fn joined(texts: &[&[u8]]) -> Vec<u8> {
         .collect()
 }
 
-/// Whole or not at all: a reader never sees a part of it.
+/// Makes a key atomically: a reader never sees a part of it.
 fn make(path: &Path) -> io::Result<()> {
     let mut bytes = [0; LENGTH];
     SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| io::Error::other("the system has no random numbers"))?;
-    // Made for its owner alone.
+    // Readable by its owner alone.
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(&bytes)?;
-    // On disk before it has its name: a key that a crash empties would make every record foreign.
+    // On disk before it has its name: after a crash, an empty key would make every record foreign.
     file.as_file().sync_all()?;
-    // Whoever comes first has made the key; a second one would break the seals made with it.
+    // The first process has made the key; a second key would break its seals.
     match file.persist_noclobber(path) {
         Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(failed.error),
         _ => Ok(()),

@@ -1,6 +1,6 @@
 //! Words for a POSIX shell.
 
-/// One word for a shell, whatever it holds.
+/// Any text as one word for a shell.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

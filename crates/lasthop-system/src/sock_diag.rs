@@ -1,5 +1,5 @@
-//! What the kernel says of its sockets, by netlink (`sock_diag(7)`): those that are open, with their counters, and those
-//! that it destroys. Nothing is read that went over them.
+//! The kernel's data about sockets, by netlink (`sock_diag(7)`): open sockets with their counters, and destroyed
+//! sockets. Their traffic is not read.
 
 use std::{
     io,
@@ -19,12 +19,12 @@ use rustix::{
 
 use crate::netlink::{Attributes, BUFFER, Dumps, Messages, socket, u32_at, u64_at};
 
-/// Memory for sockets that were destroyed and are not read yet, in bytes: a second of 10,000 connections.
+/// Buffer for notices of destroyed sockets, in bytes: one second of 10,000 connections.
 const BACKLOG: usize = 32 << 20;
 
 // include/uapi/linux/sock_diag.h
 const BY_FAMILY: u16 = 20;
-/// A bit for each group of sockets that tells when one is destroyed: TCP and TCP over IPv6 (groups 1 and 3).
+/// A bit for each group of notices about destroyed sockets: TCP and TCP over IPv6 (groups 1 and 3).
 const TCP_DESTROYED: u32 = 0b101;
 // include/uapi/linux/inet_diag.h
 const INFO: u16 = 2;
@@ -45,27 +45,27 @@ pub const TIME_WAIT: u8 = 6;
 pub const LISTEN: u8 = 10;
 /// Neither connected nor listening.
 const CLOSE: u8 = 7;
-/// Connections until they are closed for good (4, 5, 8, 9 and 11 are on the way there), and sockets that listen.
+/// Connections until they are finally closed (4, 5, 8, 9 and 11 lead there), and listening sockets.
 const OPEN: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN | 1 << 11;
-/// Of UDP: connected, and bound.
+/// UDP sockets that are connected or bound.
 const BOUND: u32 = 1 << ESTABLISHED | 1 << CLOSE;
 
-/// A socket of TCP or UDP.
+/// A TCP or UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inet {
     pub state: u8,
     pub local: SocketAddr,
-    /// Port 0 if it is not connected.
+    /// Port 0 if the socket is not connected.
     pub remote: SocketAddr,
-    /// No other socket of this namespace ever has the same.
+    /// Unique among all sockets of this namespace, at any time.
     pub cookie: u64,
-    /// 0 if no process has it, yet or any more.
+    /// 0 if no process has the socket, yet or any more.
     pub inode: u64,
     /// `None` for UDP.
     pub counters: Option<Counters>,
 }
 
-/// What one end of a TCP connection has counted since it began (`tcp_info`).
+/// Counters of one end of a TCP connection since its start (`tcp_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub bytes_sent: u64,
@@ -82,15 +82,15 @@ pub struct Unix {
     pub inode: u64,
     /// Inode of the other end, which may be in another namespace.
     pub peer: Option<u64>,
-    /// Where it is bound; accepted sockets have the listener's.
+    /// The address to which the socket is bound; accepted sockets have the listener's.
     pub name: Option<Address>,
 }
 
-/// Asks for the open sockets of one network namespace.
+/// Lists the open sockets of one network namespace.
 #[derive(Debug)]
 pub struct SockDiag(Dumps);
 
-/// Tells which TCP sockets of one network namespace were destroyed.
+/// Reports destroyed TCP sockets of one network namespace.
 #[derive(Debug)]
 pub struct Destroyed {
     socket: OwnedFd,
@@ -98,18 +98,18 @@ pub struct Destroyed {
 }
 
 impl SockDiag {
-    /// For the network namespace of the calling thread, wherever it is used later.
+    /// Opens a socket to the network namespace of the calling thread, which the socket keeps.
     pub fn open() -> io::Result<Self> {
         Dumps::open(netlink::SOCK_DIAG).map(Self)
     }
 
-    /// TCP sockets that are connected or listen.
+    /// Passes TCP sockets that are connected or listen to `each`.
     pub fn tcp(&mut self, mut each: impl FnMut(Inet)) -> io::Result<()> {
         self.inet(6, OPEN, [0, 0], &mut each)
     }
 
-    /// Connections of TCP with this port at either end, those in `TIME_WAIT` too. The kernel looks through all of them, but
-    /// tells only these.
+    /// TCP connections with this port at either end, including those in `TIME_WAIT`. The kernel searches all
+    /// connections, but returns only these.
     pub fn tcp_at(&mut self, port: u16, mut each: impl FnMut(Inet)) -> io::Result<()> {
         for ports in [[port, 0], [0, port]] {
             self.inet(6, 1 << ESTABLISHED | 1 << TIME_WAIT, ports, &mut each)?;
@@ -127,10 +127,10 @@ impl SockDiag {
         self.inet(17, BOUND, [0, 0], &mut each)
     }
 
-    /// With these ports, of the own end and of the other one; 0 is any.
+    /// Sockets with these own and remote ports; 0 is any.
     fn inet(&mut self, protocol: u8, states: u32, ports: [u16; 2], each: &mut impl FnMut(Inet)) -> io::Result<()> {
         for family in [AddressFamily::INET, AddressFamily::INET6] {
-            // struct inet_diag_req_v2: after the ports addresses, which are not looked at.
+            // struct inet_diag_req_v2: the ports are followed by addresses, which are ignored.
             let mut request = vec![family.as_raw() as u8, protocol, 1 << (INFO - 1), 0];
             request.extend(states.to_ne_bytes());
             request.extend(ports.map(u16::to_be_bytes).concat());
@@ -148,14 +148,14 @@ impl SockDiag {
         })
     }
 
-    /// Inodes of the Unix sockets that listen, or receive datagrams, at a file: its inode and its device.
+    /// Inodes of the Unix sockets that listen, or receive datagrams, at a file, given by its inode and its device.
     pub fn unix_at(&mut self, file: u64, device: u64) -> io::Result<Vec<u64>> {
-        // The kernel's own form of a device (include/linux/kdev_t.h), and the lower half of a long inode.
+        // The kernel's form of a device (include/linux/kdev_t.h), and the lower half of a long inode.
         let device = rustix::fs::major(device) << 20 | rustix::fs::minor(device);
         let wanted = [(file as u32).to_ne_bytes(), device.to_ne_bytes()].concat();
         let mut found = Vec::new();
         self.ask_unix(1 << CLOSE | 1 << LISTEN, SHOW_FILE, |message| {
-            // Accepted sockets have the listener's file; they are connected.
+            // Accepted sockets have the listener's file, but are connected.
             let takes = message.get(2) == Some(&LISTEN) || message.get(1) == Some(&DATAGRAMS);
             let at = message
                 .get(UNIX_MESSAGE..)
@@ -191,11 +191,11 @@ fn each_some<T>(found: Option<T>, each: &mut impl FnMut(T)) {
 }
 
 impl Destroyed {
-    /// For the network namespace of the calling thread, wherever it is used later.
+    /// Opens a socket to the network namespace of the calling thread, which the socket keeps.
     ///
     /// # Errors
     ///
-    /// The process may not: it takes `CAP_NET_ADMIN`.
+    /// The process lacks `CAP_NET_ADMIN`.
     pub fn open() -> io::Result<Self> {
         let socket = socket(netlink::SOCK_DIAG, SocketFlags::NONBLOCK)?;
         if sockopt::set_socket_recv_buffer_size_force(&socket, BACKLOG).is_err() {
@@ -208,7 +208,7 @@ impl Destroyed {
         })
     }
 
-    /// Those that were destroyed since it was asked last. Returns whether it missed some, because they were too many.
+    /// Sockets destroyed since the last call. Returns whether some were missed, because there were too many.
     pub fn take(&mut self, mut each: impl FnMut(Inet)) -> bool {
         let mut missed = false;
         loop {
@@ -254,7 +254,7 @@ impl Inet {
 }
 
 impl Counters {
-    /// struct tcp_info, of Linux 4.19 or newer (`tcpi_bytes_sent` is the last field that is needed).
+    /// struct tcp_info, of Linux 4.19 or newer (`tcpi_bytes_sent` is the last required field).
     fn parse(info: &[u8]) -> Option<Self> {
         Some(Self {
             bytes_sent: u64_at(info, 200)?.saturating_sub(u64_at(info, 208)?),
@@ -281,12 +281,12 @@ impl Unix {
                 _ => {}
             }
         }
-        // They have no connections that a server accepted.
+        // Datagram sockets have no accepted connections.
         (message.get(1) != Some(&DATAGRAMS)).then_some(found)
     }
 }
 
-/// A path ends at a zero byte, an abstract name begins with one.
+/// A path ends at a zero byte; an abstract name begins with one.
 fn name(bytes: &[u8]) -> Option<Address> {
     match bytes {
         [] => None,
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// A server that takes both families has addresses of IPv6, a client of IPv4 does not.
+    /// A server for both families has IPv6 addresses, an IPv4 client does not.
     #[test]
     fn both_ends_are_of_one_family() {
         let listener = TcpListener::bind("[::]:0").unwrap();
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(far.remote, client.local_addr().unwrap());
     }
 
-    /// As root; others are refused.
+    /// The kernel notifies root, and refuses others.
     #[test]
     fn short_connections_are_told_when_they_are_over() {
         let Ok(mut destroyed) = Destroyed::open() else {

@@ -1,4 +1,4 @@
-//! Which CPUs are near each other.
+//! CPUs that are near each other.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{cpus::listed, facts::Facts};
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// A CPU, and what it shares with others: a core, a last-level cache and a NUMA node, each named by its lowest CPU.
+/// A CPU with its core, last-level cache and NUMA node, each named by its lowest CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cpu {
     number: u32,
@@ -21,7 +21,8 @@ struct Cpu {
 pub struct Topology(Vec<Cpu>);
 
 impl Topology {
-    /// What the kernel says of these CPUs. What it does not say is shared by all, but for cores.
+    /// The kernel's description of these CPUs. A cache or node that it leaves out counts as shared by all, a core as
+    /// unshared.
     #[must_use]
     pub fn of(facts: &Facts, allowed: &[u32]) -> Self {
         let nodes: Vec<Vec<u32>> = nodes(facts).iter().filter_map(|cpus| listed(cpus)).collect();
@@ -40,9 +41,9 @@ impl Topology {
         Self(allowed.iter().map(of).collect())
     }
 
-    /// Groups of so many CPUs that are as near each other as possible: of one cache where one has enough, else of one
-    /// node, else of all. No two of a group are of one core, as long as there are enough cores. Groups overlap. `None` if
-    /// there are fewer CPUs.
+    /// Groups of `count` CPUs as near each other as possible: in one cache if it has enough, else in one node, else
+    /// anywhere. No two CPUs of a group share a core if there are enough cores. Groups overlap. `None` if there are
+    /// fewer CPUs.
     #[must_use]
     pub fn groups(&self, count: usize) -> Option<Groups> {
         let mut cores: BTreeMap<u32, Cpu> = BTreeMap::new();
@@ -81,7 +82,7 @@ pub enum Share {
     Machine,
 }
 
-/// Neighbours in each domain.
+/// Neighbouring CPUs within each domain.
 fn within(cpus: &[Cpu], count: usize, domain: impl Fn(&Cpu) -> u32) -> Vec<Vec<u32>> {
     let mut domains: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
@@ -94,9 +95,9 @@ fn within(cpus: &[Cpu], count: usize, domain: impl Fn(&Cpu) -> u32) -> Vec<Vec<u
 /// A cache.
 pub struct Cache {
     pub level: u32,
-    /// CPUs that share it, as the kernel lists them: `0-3,8`.
+    /// CPUs that share the cache, in the kernel's format: `0-3,8`.
     pub cpus: String,
-    /// As the kernel writes it: `32768K`.
+    /// Size in the kernel's format: `32768K`.
     pub size: String,
 }
 
@@ -121,19 +122,19 @@ pub fn cpus(facts: &Facts) -> Vec<u32> {
     numbered(facts, CPUS, "cpu")
 }
 
-/// The CPUs of this one's core, as the kernel lists them. A CPU that is offline has none.
+/// The CPUs of this CPU's core, in the kernel's format. An offline CPU has none.
 #[must_use]
 pub fn core(facts: &Facts, cpu: u32) -> Option<String> {
     facts.text(&format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list"))
 }
 
-/// The CPUs of this one's socket, as the kernel lists them. A CPU that is offline has none.
+/// The CPUs of this CPU's socket, in the kernel's format. An offline CPU has none.
 #[must_use]
 pub fn socket(facts: &Facts, cpu: u32) -> Option<String> {
     facts.text(&format!("{CPUS}/cpu{cpu}/topology/core_siblings_list"))
 }
 
-/// The CPUs of each NUMA node, as the kernel lists them.
+/// The CPUs of each NUMA node, in the kernel's format.
 #[must_use]
 pub fn nodes(facts: &Facts) -> Vec<String> {
     numbered(facts, NODES, "node")
@@ -161,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine by lists of the CPUs that share a core, a cache and a node.
+    /// A machine described by lists of CPUs that share a core, a cache and a node.
     fn machine(cpus: u32, core: impl Fn(u32) -> String, cache: impl Fn(u32) -> String, nodes: &[&str]) -> TempDir {
         let root = tempfile::tempdir().unwrap();
         let write = |path: String, text: &str| {
@@ -203,9 +204,9 @@ mod tests {
             all.iter().all(|group| group.iter().all(|cpu| cpu / 8 == group[0] / 8)),
             "{all:?}"
         );
-        // No cache has nine.
+        // No cache has nine CPUs.
         assert_eq!(groups(&sixteen, 0..16, 9).len(), 8);
-        // A mask with holes.
+        // A CPU mask with holes.
         assert_eq!(groups(&sixteen, [1, 5, 9, 14], 2), [[1, 5], [9, 14]]);
         assert_eq!(groups(&sixteen, [3], 2), Vec::<Vec<u32>>::new());
     }
@@ -239,7 +240,7 @@ mod tests {
         fs::remove_dir_all(gone.join("cache")).unwrap();
         let facts = Facts::below(four.path());
         assert_eq!((cpus(&facts).len(), core(&facts, 2)), (4, None));
-        // A process may not run there.
+        // The process may not run on CPU 2.
         assert_eq!(groups(&four, [0, 1, 3], 2), [[0, 1], [1, 3]]);
     }
 

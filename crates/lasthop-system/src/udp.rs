@@ -1,29 +1,29 @@
-//! What the kernel tells of UDP sockets: who is bound to a port, and how many datagrams it dropped there because the
-//! socket's buffer was full. Senders are not told.
+//! The kernel's data about UDP sockets: those bound to a port, and datagrams dropped because a socket's buffer was
+//! full. Senders do not learn of drops.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use crate::files;
 
-/// A socket that is bound to a port and connected to nobody.
+/// A socket that is bound to a port and not connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     pub inode: u64,
-    /// Datagrams dropped since it was opened.
+    /// Datagrams dropped since the socket was opened.
     pub drops: u64,
 }
 
-/// Looks at the kernel's tables for a socket, before it counts as absent.
+/// Reads of the kernel's tables before a socket counts as absent.
 const LOOKS: usize = 3;
 
-/// The sockets at this port, whatever the address, in this process's network namespace.
+/// The sockets bound to this port, at any address, in this process's network namespace.
 pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
     let found = (0..LOOKS).map(|_| look(at.port())).find(|found| !found.is_empty());
     found.unwrap_or_default().into_values()
 }
 
-/// While other sockets come and go, the kernel lists some twice and leaves some out, because between two reads it
-/// resumes by their number. So this reads as much at a time as the kernel gives, and counts each socket once.
+/// While other sockets come and go, the kernel lists some twice and leaves some out, because it resumes by position
+/// between reads. So this reads as much at a time as the kernel gives, and counts each socket once.
 fn look(port: u16) -> BTreeMap<u64, Bound> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"];
     tables
@@ -39,8 +39,8 @@ pub fn drops(at: SocketAddr) -> Option<u64> {
     bound(at).map(|socket| socket.drops).reduce(|sum, next| sum + next)
 }
 
-/// A line of the kernel's table if it is a socket that is bound to the port: the local address is the second column,
-/// the state (07: not connected) the fourth, the inode the tenth, the drops the thirteenth.
+/// A line of the kernel's table, if its socket is bound to the port: the local address is in the second column, the
+/// state (07: not connected) in the fourth, the inode in the tenth, the drops in the thirteenth.
 fn read(line: &str, port: u16) -> Option<Bound> {
     let columns: Vec<&str> = line.split_ascii_whitespace().collect();
     let (_, local) = columns.get(1)?.split_once(':')?;
