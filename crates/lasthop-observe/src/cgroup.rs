@@ -1,8 +1,8 @@
 //! CPU time and throttling of a container, from its cgroup.
 //!
-//! Three layouts are met: version 1 (`cpuacct.usage` in nanoseconds, `cpu.stat` with `throttled_time` in nanoseconds),
-//! version 2 (`cpu.stat` with `usage_usec` and `throttled_usec`), and both side by side, where the controllers are
-//! those of version 1. Where they are mounted is asked, not assumed.
+//! There are three layouts: version 1 (`cpuacct.usage` in nanoseconds, `cpu.stat` with `throttled_time` in
+//! nanoseconds), version 2 (`cpu.stat` with `usage_usec` and `throttled_usec`), and both side by side, with the
+//! controllers in version 1. The mount points are read, not assumed.
 
 use std::{
     fs::File,
@@ -17,13 +17,13 @@ use lasthop_system::files;
 /// The files of one cgroup, held open.
 #[derive(Debug)]
 pub struct Cgroup {
-    /// Where version 1 counts CPU time; version 2 has it in `stat`.
+    /// CPU time in version 1; version 2 has it in `stat`.
     usage: Option<File>,
-    /// Where the limit's counters are.
+    /// Counters of the CPU limit.
     stat: Option<File>,
 }
 
-/// The counters of a cgroup since it was made.
+/// The counters of a cgroup since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgroupReading {
     cpu_ns: u64,
@@ -33,8 +33,8 @@ pub struct CgroupReading {
 }
 
 impl Cgroup {
-    /// The cgroup that accounts for the CPU time of a process; `None` where it is lasthop's own, too, and so says
-    /// nothing of a container, or cannot be read.
+    /// The cgroup that counts the CPU time of a process; `None` if it cannot be read, or is also lasthop's, and so says
+    /// nothing about a container.
     pub fn of(pid: i32) -> Option<Self> {
         let mounts = files::text("/proc/self/mountinfo").ok()?;
         let groups = |pid: &str| files::text(format!("/proc/{pid}/cgroup")).ok();
@@ -42,13 +42,13 @@ impl Cgroup {
         let ours = groups("self")?;
         let folder = |controller: &str| {
             let path = path_of(&theirs, controller).filter(|path| Some(*path) != path_of(&ours, controller))?;
-            // A controller may be mounted several times, and not every mount shows this group.
+            // A controller may be mounted several times, and some mounts do not show this group.
             folders(&mounts, controller, path)
                 .into_iter()
                 .find(|folder| folder.is_dir())
         };
         let open = |controller: &str, name: &str| files::open(&folder(controller)?.join(name)).ok();
-        // Version 1 first: where both are mounted, its controllers are those that count.
+        // Version 1 first: if both are mounted, it has the active controllers.
         match open("cpuacct", "cpuacct.usage") {
             Some(usage) => Some(Self {
                 usage: Some(usage),
@@ -61,7 +61,7 @@ impl Cgroup {
         }
     }
 
-    /// The counters now; `None` when the cgroup is gone.
+    /// The present counters; `None` if the cgroup is gone.
     pub fn read(&self) -> Option<CgroupReading> {
         let stat = self.stat.as_ref().map(text).transpose().ok()?.unwrap_or_default();
         let mut reading = parse(&stat);
@@ -73,7 +73,7 @@ impl Cgroup {
 }
 
 impl CgroupReading {
-    /// What was counted until a later reading, beside the CPU time of the same processes by their own clocks.
+    /// The change until a later reading, with the CPU time of the same processes by their own clocks.
     pub fn until(self, after: Self, by_process_ns: u64) -> CgroupUsage {
         CgroupUsage {
             cpu_ns: after.cpu_ns.saturating_sub(self.cpu_ns),
@@ -88,12 +88,12 @@ impl CgroupReading {
 /// Reads a file of a cgroup from its beginning.
 fn text(file: &File) -> io::Result<String> {
     let mut buffer = [0; 4096];
-    // From offset 0, where the kernel writes the text anew for each read.
+    // From offset 0, because the kernel then writes the text anew.
     let read = file.read_at(&mut buffer, 0)?;
     Ok(String::from_utf8_lossy(&buffer[..read]).into_owned())
 }
 
-/// `cpu.stat` of either version: they differ in the names and units of two counters.
+/// Reads `cpu.stat` of either version: two counters differ in name and unit.
 fn parse(stat: &str) -> CgroupReading {
     let value = |name: &str| -> Option<u64> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -110,7 +110,7 @@ fn parse(stat: &str) -> CgroupReading {
     }
 }
 
-/// `3:cpu,cpuacct:/path`; version 2 has no names: `0::/path`.
+/// The path in a line `3:cpu,cpuacct:/path`; version 2 has no names: `0::/path`.
 fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
@@ -123,8 +123,8 @@ fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Where a cgroup of a controller is seen: a line of mountinfo has the mounted part and its place, then after ` - ` the
-/// type and, of version 1, the controllers among the options.
+/// Mounted folders of a controller's cgroup. A line of mountinfo has the mounted part and the mount point, then after `
+/// - ` the type and, in version 1, the controllers among the options.
 fn folders(mounts: &str, controller: &str, path: &str) -> Vec<PathBuf> {
     let folder = |line: &str| {
         let (mount, kind) = line.split_once(" - ")?;

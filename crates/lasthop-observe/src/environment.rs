@@ -1,11 +1,11 @@
-//! Describes the machine: the part of a record that distinguishes two machines.
+//! Describes the machine: the part of a record that tells machines apart.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_model::record::{CpuTopology, Environment, PacketFilter, ProgramVersion};
 
 use lasthop_system::{digest, facts::Facts, loopback, topology};
 
-/// Kernel settings that affect the cost of a local connection, or what may be observed.
+/// Kernel settings that affect the cost of a local connection or limit what may be observed.
 pub const SYSCTLS: [&str; 20] = [
     "kernel.perf_event_paranoid",
     "kernel.sched_autogroup_enabled",
@@ -29,7 +29,7 @@ pub const SYSCTLS: [&str; 20] = [
     "vm.swappiness",
 ];
 
-/// Reads the environment; `programs` is what was started, by recipe.
+/// Reads the environment; `programs` lists the started programs by recipe.
 pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Environment {
     let unknown = || "unknown".to_owned();
     let sysctl = |name: &&str| Some(((*name).to_owned(), facts.sysctl(name)?));
@@ -57,7 +57,7 @@ pub fn read(facts: &Facts, programs: IndexMap<String, ProgramVersion>) -> Enviro
     }
 }
 
-/// Of each last-level cache the size, by the CPUs that share it.
+/// The size of each last-level cache, by the CPUs that share it.
 fn caches(facts: &Facts) -> IndexMap<String, String> {
     let caches = topology::cpus(facts)
         .into_iter()
@@ -89,10 +89,10 @@ fn mitigations(facts: &Facts) -> IndexMap<String, String> {
     all.filter(|(_, state)| state != "Not affected").collect()
 }
 
-/// What packets on loopback pass.
+/// The packet filter that packets on loopback pass.
 pub fn packet_filter(facts: &Facts) -> PacketFilter {
     let passed = loopback::passed().ok();
-    // Root's, like the rules.
+    // Only root can read this file and the rules.
     let tables = facts.text("/proc/net/ip_tables_names").unwrap_or_default();
     PacketFilter {
         chains: passed.as_ref().map(|passed| passed.chains),
@@ -107,19 +107,19 @@ pub fn packet_filter(facts: &Facts) -> PacketFilter {
     }
 }
 
-/// What tells this machine from others without naming it. Without the system's own id nothing but the host's name does.
+/// Identifies the machine without naming it. Without a machine id, only the host's name does.
 fn machine_digest(facts: &Facts) -> String {
     let id = facts.text("/etc/machine-id").unwrap_or_default();
     // machine-id(5) calls the id confidential, so only a digest leaves the machine.
     digest::of_bytes(format!("{id}\n{}", host(facts)).as_bytes())
 }
 
-/// The name of the host, which no record has.
+/// The name of the host, which records leave out.
 pub fn host(facts: &Facts) -> String {
     facts.sysctl("kernel.hostname").unwrap_or_default()
 }
 
-/// x86 has a name. ARM has numbers, and a name only for some boards.
+/// The processor's model. x86 has a name. ARM has numbers, and a name only for some boards.
 fn cpu_model(facts: &Facts) -> Option<String> {
     let field = |name| facts.field("/proc/cpuinfo", name).filter(|value| !value.is_empty());
     if let Some(name) = field("model name").or_else(|| field("Hardware")) {
@@ -143,7 +143,8 @@ pub fn governor(facts: &Facts) -> Option<String> {
     facts.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 }
 
-/// The words of `systemd-detect-virt`, or both for a container inside a virtual machine: `docker in kvm`.
+/// The virtualisation in words of `systemd-detect-virt`; both for a container inside a virtual machine: `docker in
+/// kvm`.
 pub fn virtualization(facts: &Facts) -> String {
     match (container(facts), machine(facts)) {
         (Some(container), Some(machine)) => format!("{container} in {machine}"),
@@ -161,13 +162,13 @@ fn container(facts: &Facts) -> Option<String> {
             return Some(engine.to_owned());
         }
     }
-    // Container managers set `container` for the first process, as systemd asks of them.
+    // Container managers set `container` for the first process, by a convention of systemd.
     let environment = facts.text("/proc/1/environ")?;
     let mut variables = environment.split('\0');
     variables.find_map(|variable| Some(variable.strip_prefix("container=")?.to_owned()))
 }
 
-/// From the firmware if it names a cloud's hypervisor, otherwise from the processor, otherwise from the firmware.
+/// The hypervisor, from the firmware if it names a cloud's, otherwise from the processor, otherwise from the firmware.
 fn machine(facts: &Facts) -> Option<String> {
     const FIRMWARE: [(&str, &str); 10] = [
         ("Amazon EC2", "amazon"),
@@ -188,18 +189,18 @@ fn machine(facts: &Facts) -> Option<String> {
     let said = said.map(|(_, word)| *word);
     let flags = facts.field("/proc/cpuinfo", "flags").unwrap_or_default();
     match said {
-        // Amazon and Google use KVM, which is all that the processor would say of them.
+        // Amazon and Google use KVM, and the processor would say only that.
         Some(word @ ("amazon" | "google" | "xen" | "oracle")) => Some(word.to_owned()),
         _ if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => {
             Some(hypervisor().or(said).unwrap_or("vm-other").to_owned())
         }
-        // Microsoft also makes computers; the others in the list make virtual ones only.
+        // Microsoft also makes computers; the others in the list make only virtual machines.
         Some("microsoft") | None => None,
         Some(word) => Some(word.to_owned()),
     }
 }
 
-/// The signature at CPUID leaf 0x4000_0000, which the flag `hypervisor` promises to be there.
+/// The signature at CPUID leaf 0x4000_0000, which exists if the flag `hypervisor` is set.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor() -> Option<&'static str> {
     // SAFETY: every x86-64 processor has CPUID. (It is a safe function in newer releases of Rust.)

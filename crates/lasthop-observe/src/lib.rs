@@ -1,4 +1,4 @@
-//! OBSERVE: what the machine did during a trial, and which machine it is.
+//! OBSERVE: the machine's activity during a trial, and its description.
 
 pub mod cgroup;
 pub mod environment;

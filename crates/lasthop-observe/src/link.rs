@@ -1,9 +1,10 @@
-//! Sees over which connections a server is reached, in the kernel's socket tables, so that no application has to tell.
+//! Finds the connections over which a server is reached, in the kernel's socket tables, without help from the
+//! application.
 //!
 //! An accepted Unix socket has the listener's path, an accepted TCP socket the listener's port; both tables show that.
-//! A connection of one request lives for some microseconds, so the tables are read again and again while the driver
-//! sends. Closed TCP connections stay in `TIME_WAIT` at the end that closed first, which is looked at if it is in the
-//! server's network namespace.
+//! A connection of one request lives for some microseconds, so the tables are read repeatedly while the driver sends.
+//! Closed TCP connections stay in `TIME_WAIT` at the end that closed first, which is visible in the server's network
+//! namespace.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,40 +22,40 @@ use lasthop_protocol::spec::Address;
 
 use lasthop_system::listener;
 
-/// Between two looks. The tables are read in a warm-up only, so that no measurement pays for them.
+/// The interval between reads. The tables are read only in a warm-up, so that no measurement pays for them.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Looks at a server's connections until it is asked what it saw, or is dropped because the case failed.
+/// Watches a server's connections until [`Self::saw`], or until it is dropped because the case failed.
 pub struct LinkWatch {
-    /// Dropping it ends the looking.
+    /// Dropping this ends the watch.
     looks_on: Sender<()>,
     looking: JoinHandle<Seen>,
     has_seen: Arc<AtomicBool>,
     family: &'static str,
 }
 
-/// A listener, and the process whose network namespace it is in.
+/// A listener, and a process in its network namespace.
 pub type Listening = (i32, Address);
 
-/// Connections, each by what no other has.
+/// Connections by a unique name.
 type Connections = BTreeSet<String>;
 
 #[derive(Default)]
 struct Seen {
     link: Connections,
-    /// By where they are.
+    /// Connections to other listeners, by address.
     elsewhere: BTreeMap<String, Connections>,
 }
 
 impl LinkWatch {
-    /// `others` are further listeners of the server, which are not the link's.
+    /// `others` are further listeners of the server, besides the link's.
     pub fn start(listening: Vec<Listening>, others: Vec<Listening>) -> Self {
         let (looks_on, until) = mpsc::channel::<()>();
         let family = listening.first().map_or("", |(_, address)| address.family());
         let has_seen = Arc::new(AtomicBool::new(false));
         let tells = Arc::clone(&has_seen);
         let looking = thread::spawn(move || {
-            // What was closed before does not count.
+            // Earlier connections do not count.
             let before: Connections = listening.iter().chain(&others).flat_map(closed).collect();
             let new = |listener: &Listening| -> Vec<String> {
                 connections(listener)
@@ -64,7 +65,7 @@ impl LinkWatch {
             };
             let mut seen = Seen::default();
             loop {
-                // One more look follows the end: the last requests may have come since the one before.
+                // One more read follows the end, because requests may have arrived since the previous one.
                 let last = until.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
                 seen.link.extend(listening.iter().flat_map(new));
                 for other in &others {
@@ -88,12 +89,13 @@ impl LinkWatch {
         }
     }
 
-    /// Whether it has seen a connection yet. On a busy machine, none of its looks may fall into a short connection.
+    /// Whether the watch has seen a connection. On a busy machine, every read may miss short connections.
     pub fn has_seen(&self) -> bool {
         self.has_seen.load(Ordering::Relaxed)
     }
 
-    /// The connections that were seen while `requests` were answered, if any, and how else the server was reached.
+    /// Connections over the link while `requests` were answered, if any, and the other address that saw most
+    /// connections.
     pub fn saw(self, requests: u64) -> (Option<LinkObserved>, Option<Elsewhere>) {
         drop(self.looks_on);
         let Seen { link, elsewhere } = self.looking.join().unwrap_or_default();
@@ -117,7 +119,7 @@ impl LinkWatch {
     }
 }
 
-/// The connections of a listener that are open or in `TIME_WAIT`, each by what no other has.
+/// Unique names of a listener's connections that are open or in `TIME_WAIT`.
 fn connections((server, listen): &Listening) -> Vec<String> {
     match (listen, listen.unix_name()) {
         (Address::Tcp(address), _) => listener::peers(*server, *address)
@@ -157,17 +159,17 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let connect = || (TcpStream::connect(address).unwrap(), listener.accept().unwrap());
         let (client, (server, _)) = connect();
-        // The server closes first, so its side waits.
+        // The server closes first, so its end is in `TIME_WAIT`.
         drop(server);
         drop(client);
         let watch = LinkWatch::start(vec![(own, Address::Tcp(address))], vec![]);
         let kept = [connect(), connect()];
-        // From then on it knows what was closed before.
+        // From now on, the watch knows earlier connections.
         let begun = Instant::now();
         while !watch.has_seen() && begun.elapsed() < Duration::from_secs(30) {
             thread::sleep(Duration::from_millis(1));
         }
-        // The client closes first, so its side waits, however short it was open.
+        // The client closes first, so its end is in `TIME_WAIT`, however short the connection was.
         let (client, (server, _)) = connect();
         drop(client);
         drop(server);
@@ -190,7 +192,7 @@ mod tests {
             (None, None)
         );
 
-        // The same server by another of its addresses.
+        // The server at another of its addresses.
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(tcp.local_addr().unwrap());
         let watch = LinkWatch::start(vec![(own, Address::Unix(path.clone()))], vec![(own, address.clone())]);

@@ -1,11 +1,11 @@
-//! What all CPUs together did, from `/proc/stat`.
+//! Activity of all CPUs, from `/proc/stat`.
 
 use std::time::Instant;
 
 use lasthop_model::observation::MachineUsage;
 use lasthop_system::files;
 
-/// `/proc/stat` at one moment.
+/// A reading of `/proc/stat`.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineReading {
     at: Instant,
@@ -16,7 +16,7 @@ pub struct MachineReading {
 /// The line `cpu` of `/proc/stat`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CpuTimes {
-    /// User, nice and system, by sampling at each tick.
+    /// User, nice and system time, sampled at each tick.
     processes: u64,
     idle: u64,
     irq: u64,
@@ -33,14 +33,14 @@ impl MachineReading {
         Self { at, cpus, times }
     }
 
-    /// What happened until a later reading; `ours_ns` is what lasthop and all that it started consumed meanwhile.
+    /// The activity until a later reading. `ours_ns` is the CPU time of lasthop and its processes meanwhile.
     ///
-    /// Busy is the time that was neither idle nor stolen: the kernel measures idling, but only samples the rest, at
-    /// each tick. Between two processes that wake each other, a good part of it is the way into idling and out again,
-    /// which is nobody's; foreign is therefore what the samples give to processes and interrupts, less ours.
+    /// Busy time was neither idle nor stolen: the kernel measures idle time, but only samples the rest, at each tick.
+    /// If two processes wake each other, much of it is entering and leaving idle, which belongs to no process. Foreign
+    /// time is therefore what the samples give to processes and interrupts, less ours.
     ///
-    /// A process is charged for the interrupts that it was interrupted by, unless the kernel accounts for these apart
-    /// (`irq_apart`). Both sides of the difference have them, or neither: TCP has more of them than a Unix socket.
+    /// A process is charged for the interrupts that hit it, unless the kernel accounts for these separately
+    /// (`irq_apart`). Both sides of the difference include them, or neither: TCP has more of them than a Unix socket.
     pub fn until(&self, after: &Self, ours_ns: u64, irq_apart: bool) -> MachineUsage {
         let wall_ns = u64::try_from(after.at.duration_since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let steal_ns = after.times.steal.saturating_sub(self.times.steal);
@@ -62,15 +62,15 @@ impl MachineReading {
 }
 
 impl CpuTimes {
-    /// What the kernel's accounts of processes add up to.
+    /// The sum that the kernel charges to processes.
     fn charged(&self, irq_apart: bool) -> u64 {
         self.processes + if irq_apart { 0 } else { self.irq + self.softirq }
     }
 }
 
-/// Whether the kernel accounts for interrupts apart from processes (`CONFIG_IRQ_TIME_ACCOUNTING`): where it does, it has
-/// their pressure, since Linux 6.1. An older one that does is taken for one that does not: foreign load is then too high
-/// by our own interrupts.
+/// Whether the kernel accounts for interrupts separately (`CONFIG_IRQ_TIME_ACCOUNTING`): since Linux 6.1, it then
+/// reports their pressure. An older kernel that does so is not recognised: foreign load is then too high by our own
+/// interrupts.
 pub fn accounts_for_irq() -> bool {
     files::text("/proc/pressure/irq").is_ok()
 }
@@ -87,7 +87,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<(u64, CpuTimes)> {
     let at = |index: usize| numbers.get(index).copied().map(|ticks| ticks * tick_ns);
     let times = CpuTimes {
         processes: at(0)? + at(1)? + at(2)?,
-        // With iowait: a CPU that waits for a disk is idle.
+        // Includes iowait: a CPU that waits for a disk is idle.
         idle: at(3)? + at(4)?,
         irq: at(5)?,
         softirq: at(6)?,
@@ -161,7 +161,7 @@ mod tests {
         );
     }
 
-    /// The same work with interrupts and without: what others took must not depend on how much of ours are interrupts.
+    /// The same work with and without interrupts: the CPU time of others must not depend on our share of interrupts.
     #[test]
     fn foreign_has_interrupts_on_both_sides_or_on_neither() {
         for softirq in [0, 10_000_000, 30_000_000] {
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Ticks are samples: half of the readings of a machine without foreign load are below 0, and their sum is 0.
+    /// Ticks are samples: without foreign load, half of the readings are below 0, and their sum is 0.
     #[test]
     fn foreign_is_not_cut_off_at_zero() {
         let [before, after] = readings(CpuTimes {

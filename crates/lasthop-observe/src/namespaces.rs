@@ -1,5 +1,5 @@
-//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and the
-//! local ports that `TIME_WAIT` holds in them.
+//! The network namespaces that a load passes through, lasthop's own and those of containers: their counters, and local
+//! ports in `TIME_WAIT`.
 
 use std::{
     collections::HashMap,
@@ -19,12 +19,12 @@ use lasthop_system::{
 
 use super::network::NetworkReading;
 
-/// Held ports are reported once they make up one in so many of the range. Only then is the table of sockets read, which
-/// is long and takes tens of milliseconds of a CPU beside a trial.
+/// Held ports are reported once they make up one in this many of the range. Only then is the table of sockets read,
+/// which is long and takes tens of milliseconds of a CPU beside a trial.
 const WORTH_A_WORD: u64 = 2;
-/// How long what the table said is believed, if about as many sockets are in it: they stay for a minute.
+/// How long a read of the table counts if the number of sockets has hardly changed: they stay for a minute.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// A socket in `TIME_WAIT`, in the kernel's table.
+/// The state `TIME_WAIT` in the kernel's table.
 const TIME_WAIT: &str = "06";
 
 /// The namespaces of a round.
@@ -33,39 +33,40 @@ pub struct Namespaces(Vec<Space>);
 
 #[derive(Debug)]
 struct Space {
-    /// A process in it; `None` where it is lasthop's own.
+    /// A process in the namespace; `None` for lasthop's own.
     process: Option<i32>,
     id: Option<PathBuf>,
-    /// Services in it: number of the stack, name. None in lasthop's own and in a driver's, which every stack has.
+    /// Services in the namespace: number of the stack, name. Empty for lasthop's own and a driver's, which all stacks
+    /// use.
     roles: Vec<(usize, String)>,
-    /// `None` where lasthop may not look: what a port is held for is not guessed.
+    /// `None` if lasthop may not read them: whether ports are held is then not guessed.
     settings: Option<PortSettings>,
     last: Mutex<Option<Look>>,
 }
 
-/// What the table of sockets said.
+/// A read of the table of sockets.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Instant,
-    /// Sockets in that state, of clients and of servers.
+    /// Sockets in `TIME_WAIT`, of clients and servers.
     time_wait: u64,
-    /// The server towards which most ports are held, and how many.
+    /// The server towards which most ports are held, and their number.
     server: SocketAddr,
     held: u64,
 }
 
-/// How a namespace gives out local ports.
+/// The rules by which a namespace assigns local ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PortSettings {
-    /// Number of ports that the kernel gives out by itself.
+    /// Number of ports that the kernel assigns by itself.
     range: u64,
-    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. 0 also without `net.ipv4.tcp_timestamps`, by
+    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. Also 0 without `net.ipv4.tcp_timestamps`, by
     /// which the kernel tells an old segment from a new connection's.
     reuse: u8,
 }
 
 impl Namespaces {
-    /// lasthop's own, and those that services have to themselves.
+    /// lasthop's own namespace, and those of services.
     pub fn of(roles: &[Role]) -> Self {
         let own = Space {
             process: None,
@@ -86,7 +87,7 @@ impl Namespaces {
         all
     }
 
-    /// Adds the namespace of a driver that is in none of them.
+    /// Adds the namespace of a driver, unless it is among them.
     pub fn also(&mut self, pid: i32) {
         if self.at(pid).is_none() {
             self.add(pid, Vec::new());
@@ -108,7 +109,7 @@ impl Namespaces {
         });
     }
 
-    /// Those that the load of a stack passes through; nothing of the others.
+    /// Readings of the namespaces that a stack's load passes through; empty readings for the others.
     pub fn read(&self, stack: usize) -> Vec<NetworkReading> {
         let read = |space: &Space| match space.process {
             _ if !space.is_of(stack) => NetworkReading::default(),
@@ -118,7 +119,7 @@ impl Namespaces {
         self.0.iter().map(read).collect()
     }
 
-    /// What was counted between two readings in the namespaces of a stack.
+    /// The change of a stack's counters between two readings.
     pub fn between(&self, before: &[NetworkReading], after: &[NetworkReading], stack: usize) -> NetworkCounters {
         let readings = self.0.iter().zip(before.iter().zip(after));
         let of_stack = readings.filter(|(space, _)| space.is_of(stack));
@@ -127,11 +128,11 @@ impl Namespaces {
             .fold(NetworkCounters::default(), NetworkCounters::and)
     }
 
-    /// Where in the namespaces of a stack most ports are held towards one server, if that is worth a word. Ports that
-    /// do not serve again come first: fewer of them do more harm.
+    /// The namespace of a stack with most ports held towards one server, if worth reporting. Ports that cannot be
+    /// reused come first: fewer of them do more harm.
     pub fn held(&self, after: &[NetworkReading], stack: usize) -> Option<HeldPorts> {
         let readings = self.0.iter().zip(after).filter(|(space, _)| space.is_of(stack));
-        // Where everything is on one machine's loopback interface, ports that serve again there do no harm.
+        // If all traffic is on one machine's loopback interface, reusable ports do no harm.
         let readings = readings.filter(|(space, _)| self.0.len() > 1 || space.holds());
         let held = readings.filter_map(|(space, reading)| space.held(reading.time_wait()));
         held.max_by_key(|held| (!held.reused, held.held))
@@ -148,7 +149,7 @@ impl Space {
         self.settings.is_some_and(|settings| settings.reuse == 0)
     }
 
-    /// `time_wait`: sockets in that state, of clients and of servers.
+    /// `time_wait`: sockets in that state, of clients and servers.
     fn held(&self, time_wait: u64) -> Option<HeldPorts> {
         let settings = self.settings.filter(|settings| settings.range > 0)?;
         let least = settings.range.div_ceil(WORTH_A_WORD);
@@ -162,7 +163,7 @@ impl Space {
         })
     }
 
-    /// What the table says, or has said, unless so many sockets came or went since that `least` may be passed.
+    /// Reads the table, unless the last read is recent and too few sockets came or went since to pass `least`.
     fn look(&self, time_wait: u64, least: u64) -> Option<Look> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |look: &Look| {
@@ -188,7 +189,7 @@ impl Space {
 }
 
 impl PortSettings {
-    /// Those of the calling thread's namespace.
+    /// The settings of the calling thread's namespace.
     fn here() -> Self {
         let read = |name: &str| files::text(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
         Self::parse(
@@ -198,11 +199,11 @@ impl PortSettings {
         )
     }
 
-    /// Those of another namespace. Settings are shown only inside, so a thread goes there. That takes root's rights,
-    /// which a user with rootless containers does not have.
+    /// The settings of another namespace. They are visible only inside, so a thread goes there. That needs root's
+    /// rights, which a user with rootless containers does not have.
     fn of(pid: i32) -> Option<Self> {
         let thread = thread::Builder::new().spawn(move || {
-            // This moves the calling thread and no other, and the thread ends there.
+            // This moves only the calling thread, which ends there.
             go_into(&namespace::of(pid).ok()?).ok()?;
             Some(Self::here())
         });
@@ -221,14 +222,14 @@ impl PortSettings {
         settings
     }
 
-    /// Whether a port in `TIME_WAIT` towards a server serves again after a second.
+    /// Whether a port in `TIME_WAIT` towards a server can be reused after a second.
     fn reuses(self, server: SocketAddr) -> bool {
         self.reuse == 1 || (self.reuse == 2 && server.ip().to_canonical().is_loopback())
     }
 }
 
 /// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own
-/// side each has another client's port.
+/// side, each socket has another client's port.
 fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
     let mut links: HashMap<String, u64> = HashMap::new();
     for row in rows {
@@ -266,21 +267,21 @@ mod tests {
         assert_eq!(most_held(["nothing".to_owned()].into_iter()), None);
     }
 
-    /// Each of two local addresses has all the ports to itself.
+    /// Each of two local addresses has all ports to itself.
     #[test]
     fn ports_are_counted_by_the_address_that_they_are_of() {
         let other = TABLE.replace("0: 0200590A", "0: 0400590A");
         assert_eq!(most_held(other.lines().map(str::to_owned)).unwrap().1, 1);
     }
 
-    /// Where the kernel gives out two ports, one is half of them; the listener's side holds none.
+    /// If the kernel assigns two ports, one is half of them; the listener's side holds none.
     #[test]
     fn only_a_share_of_the_range_is_worth_a_word() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         let client = TcpStream::connect(server).unwrap();
         let (accepted, _) = listener.accept().unwrap();
-        // The end of one is read, so that the client is the first to close.
+        // Reading the end of a connection makes the client the first to close.
         drop(client);
         std::io::Read::read_to_end(&mut &accepted, &mut Vec::new()).unwrap();
         drop(accepted);
@@ -300,10 +301,10 @@ mod tests {
         );
         assert_eq!(held(settings(2), 0), None);
         assert_eq!(held(None, 1_000_000), None, "settings that nobody has read");
-        // Other tests of this process leave theirs.
+        // Other tests of this process leave sockets too.
         let found = held(settings(2), 1).unwrap();
         assert!(found.held >= 1 && found.reused && found.range == 2, "{found:?}");
-        // The table is not read again before so many came or went that there may be another answer.
+        // The table is read again only after enough sockets came or went to change the answer.
         let space = space(settings(2));
         let look = |time_wait| space.look(time_wait, 100_000).unwrap().at;
         let first = look(150_000);
@@ -336,7 +337,7 @@ mod tests {
         assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
     }
 
-    /// As of a process that has ended, or that lasthop may not look at.
+    /// For a process that has ended, or that lasthop may not examine.
     #[test]
     fn namespaces_that_cannot_be_told_are_not_one() {
         let role = |pid| Role {

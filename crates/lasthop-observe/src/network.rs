@@ -1,4 +1,4 @@
-//! Counters of the kernel's TCP in one network namespace.
+//! TCP counters of the kernel in one network namespace.
 
 use lasthop_model::observation::NetworkCounters;
 use lasthop_system::files;
@@ -12,7 +12,7 @@ impl NetworkReading {
         Self::below("/proc/net")
     }
 
-    /// Those of the network namespace of a process.
+    /// The counters in the network namespace of a process.
     pub fn of(pid: i32) -> Self {
         Self::below(&format!("/proc/{pid}/net"))
     }
@@ -37,12 +37,12 @@ impl NetworkReading {
             listen_drops: counter(netstat, "TcpExt:", "ListenDrops"),
             syns_retransmitted: counter(netstat, "TcpExt:", "TCPSynRetrans"),
             time_wait: time_wait(sockstat),
-            // In spite of its name it counts the ports in `TIME_WAIT` that `tcp_tw_reuse` gave to new connections.
+            // Despite its name, this counts the ports in `TIME_WAIT` that `tcp_tw_reuse` gave to new connections.
             ports_reused: counter(netstat, "TcpExt:", "TWRecycled"),
         })
     }
 
-    /// What was counted until a later reading; `TIME_WAIT` as it is at the end.
+    /// The change until a later reading; `TIME_WAIT` as of the end.
     pub fn until(&self, after: &Self) -> NetworkCounters {
         let before = self.0;
         let after = after.0;
@@ -61,7 +61,7 @@ impl NetworkReading {
     }
 }
 
-/// The files have a line of names, then a line of values, both with the group in front.
+/// Reads a counter. The files have a line of names, then a line of values, both with the group in front.
 fn counter(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
@@ -74,7 +74,7 @@ fn counter(text: &str, group: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// `TCP: inuse 1 orphan 0 tw 5 alloc 1 mem 0`
+/// Reads `tw` from a line `TCP: inuse 1 orphan 0 tw 5 alloc 1 mem 0`.
 fn time_wait(sockstat: &str) -> u64 {
     let line = sockstat
         .lines()

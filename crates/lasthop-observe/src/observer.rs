@@ -1,4 +1,4 @@
-//! One look at everything, before and after a trial.
+//! Snapshots of all observations, before and after a trial.
 
 use lasthop_model::observation::{InContainer, MachineUsage, Observations, Role};
 use lasthop_system::{files, process};
@@ -15,29 +15,29 @@ use super::{
 #[derive(Debug)]
 pub struct Observer {
     meter: Meter,
-    /// By number of the role.
+    /// Cgroups by number of the role.
     cgroups: Vec<Option<Cgroup>>,
     namespaces: Namespaces,
     irq_apart: bool,
-    /// The processes of others, as they were when the round began.
+    /// Foreign processes at the start of the round.
     others: Vec<i32>,
 }
 
-/// Everything at one moment.
+/// All observations at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     usage: Usage,
-    /// The clocks of the others; `None` of one that has ended.
+    /// CPU clocks of foreign processes; `None` for one that has ended.
     others: Vec<Option<u64>>,
     cgroups: Vec<Option<CgroupReading>>,
     machine: MachineReading,
-    /// By number of the namespace.
+    /// Counters by number of the namespace.
     network: Vec<NetworkReading>,
 }
 
 impl Observer {
-    /// The roles are the services of all stacks that are up. Whatever else descends from this process (guard, drivers)
-    /// is lasthop's own, and counts as neither a service nor foreign.
+    /// `roles` are the services of all running stacks. Other descendants of this process (guard, drivers) are lasthop's
+    /// own, and count as neither a service nor foreign.
     pub fn new(roles: Vec<Role>) -> Self {
         let cgroups = roles
             .iter()
@@ -45,7 +45,7 @@ impl Observer {
             .collect();
         let namespaces = Namespaces::of(&roles);
         let mut meter = Meter::new(roles);
-        // Opens the files of all processes, so that the first real snapshot is as quick as the others.
+        // Opens the files of all processes, so that the first real snapshot is as fast as the others.
         meter.read(None);
         Self {
             others: others(&meter),
@@ -56,12 +56,12 @@ impl Observer {
         }
     }
 
-    /// Adds the counters of the network namespace of a process: that of a driver that is not in lasthop's own.
+    /// Adds the network namespace of a process: a driver's, if not lasthop's own.
     pub fn also_network_of(&mut self, pid: i32) {
         self.namespaces.also(pid);
     }
 
-    /// Of one stack, which is driven: the others idle.
+    /// A snapshot for one stack, which is driven while the others idle.
     pub fn snapshot(&mut self, stack: usize) -> Snapshot {
         let roles = self.meter.roles().iter();
         let cgroups = roles.zip(&self.cgroups).map(|(role, cgroup)| {
@@ -77,7 +77,7 @@ impl Observer {
         }
     }
 
-    /// What happened between two snapshots of this stack.
+    /// Observations between two snapshots of this stack.
     pub fn between(&self, before: &Snapshot, after: &Snapshot, stack: usize) -> Observations {
         let roles = self.meter.roles();
         let mut consumption = before.usage.until(&after.usage, roles.len());
@@ -98,15 +98,15 @@ impl Observer {
     }
 }
 
-/// Processes that this meter does not read, without threads of the kernel: these work for those who asked them to, and
-/// have no command line.
+/// Processes that this meter does not read, without kernel threads: these work for other processes, and have no command
+/// line.
 fn others(meter: &Meter) -> Vec<i32> {
     let has_command = |pid: &i32| files::text(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
     let all = process::all().into_iter();
     all.filter(|pid| !meter.reads(*pid) && has_command(pid)).collect()
 }
 
-/// A cgroup's account is whole where that of processes is not: ended ones leave theirs in ticks, or nowhere.
+/// Adds the accounts of cgroups, which are complete even if processes have ended, whose time is kept in ticks or lost.
 fn add_cgroups(consumption: &mut Consumption, roles: &[Role], before: &Snapshot, after: &Snapshot) {
     let readings = before.cgroups.iter().zip(&after.cgroups);
     for ((role, usage), (before, after)) in roles.iter().zip(&mut consumption.roles).zip(readings) {

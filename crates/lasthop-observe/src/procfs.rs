@@ -1,8 +1,8 @@
-//! CPU time, context switches and run delay of processes, by role, from the clocks and files of the kernel.
+//! CPU time, context switches and run delay of processes, by role, from clocks and files of the kernel.
 //!
 //! The CPU time of a living process is exact: the kernel has a CPU clock per process, in nanoseconds, which includes
 //! all threads, even those that have ended. The CPU time of ended children is in their parents' accounts, in ticks of
-//! 10 ms. With `C` the clock of a process and `E` its account of ended children, a role consumed between two snapshots
+//! 10 ms. With the clock `C` of a process and its account of ended children `E`, a role consumed between two snapshots
 //!
 //! ```text
 //!   Σ C₁−C₀ of those in both  +  Σ C₁ of new ones  +  Σ E₁−E₀  −  Σ C₀+E₀ of those that ended meanwhile
@@ -10,11 +10,10 @@
 //!
 //! The last term is needed because an ended process adds its whole life to its parent's account, including the part
 //! before the first snapshot. The ticks cause an error of up to 20 ms per parent whose children ended (user and system
-//! time are truncated separately), but the errors do not add up from trial to trial, because they are the ends of one
-//! chain.
+//! time are truncated separately). The errors of successive trials do not add up, because each is the end of one chain.
 //!
-//! The servers of other stacks idle while one is driven, and there may be hundreds of them: a reading for one stack asks
-//! only for the CPU time of those, and takes the rest from their last reading.
+//! The servers of other stacks idle while one is driven, and there may be hundreds: a reading for one stack takes only
+//! the CPU time of the others, and keeps the rest of their last reading.
 //!
 //! Context switches and run delay of threads and processes that ended between two snapshots are lost. The run delay is
 //! read per thread (`/proc/PID/task/TID/schedstat`), because the file of a process covers only its first thread.
@@ -35,10 +34,10 @@ use lasthop_system::{
     run_delay,
 };
 
-/// A snapshot is repeated if a process ends meanwhile, at most this many times.
+/// The most passes of a snapshot, which is repeated if a process ends meanwhile.
 const TRIES: usize = 3;
 
-/// Reads the processes of lasthop: itself, and all that descend from it, each by its role.
+/// Reads lasthop's processes: itself and all its descendants, each with its role.
 #[derive(Debug)]
 pub struct Meter {
     roles: Vec<Role>,
@@ -48,7 +47,7 @@ pub struct Meter {
     has_children_files: bool,
 }
 
-/// A process with its files held open: they stay those of this process also when its number is given out again.
+/// A process with open files, which remain this process's even if its pid is reused.
 #[derive(Debug)]
 struct Process {
     pid: i32,
@@ -62,19 +61,19 @@ struct Process {
 struct Thread {
     tid: i32,
     status: File,
-    /// Its `schedstat`, which is opened for each reading: a fourth open file for each of hundreds of processes would
-    /// bring lasthop near the usual limit of 1,024. There is none where the kernel has no `CONFIG_SCHED_INFO`.
+    /// Path of its `schedstat`, opened for each reading: a fourth open file for each of hundreds of processes would
+    /// bring lasthop near the usual limit of 1,024. Missing if the kernel lacks `CONFIG_SCHED_INFO`.
     scheduler: PathBuf,
     children: Option<File>,
 }
 
-/// All processes at one moment.
+/// The usage of all processes at one moment.
 #[derive(Clone, Debug)]
 pub struct Usage {
     processes: HashMap<Key, ProcessReading>,
 }
 
-/// Names a process for ever: its number and its start.
+/// A unique name of a process: its pid and its start.
 type Key = (i32, u64);
 
 #[derive(Clone, Debug)]
@@ -86,7 +85,7 @@ struct ProcessReading {
     threads: Rc<[ThreadReading]>,
 }
 
-/// What a thread has counted since it began.
+/// Counters of a thread since its start.
 #[derive(Clone, Copy, Debug)]
 struct ThreadReading {
     tid: i32,
@@ -96,7 +95,7 @@ struct ThreadReading {
 }
 
 impl Meter {
-    /// A meter for these roles; whatever else descends from lasthop counts as lasthop's own.
+    /// A meter for these roles; other descendants of lasthop count as lasthop's own.
     pub fn new(roles: Vec<Role>) -> Self {
         let has_children_files = fs::exists("/proc/thread-self/children").unwrap_or(false);
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
@@ -110,7 +109,7 @@ impl Meter {
             has_children_files,
         };
         meter.processes.extend(Process::open(me, meter.role_of(me)));
-        // Containers of a daemon descend from the daemon.
+        // A daemon's containers descend from the daemon.
         for (number, role) in meter.roles.iter().enumerate() {
             if role.pid != me && !family.contains(&role.pid) {
                 meter.processes.extend(Process::open(role.pid, Some(number)));
@@ -128,8 +127,8 @@ impl Meter {
         &self.roles
     }
 
-    /// Reads everything of one stack, or of all, and of the others' processes the CPU time. Twenty processes take well
-    /// below a millisecond.
+    /// Reads all counters of one stack, or of every stack, and the CPU time of other processes. Twenty processes take
+    /// well below a millisecond.
     pub fn read(&mut self, stack: Option<usize>) -> Usage {
         for _ in 1..TRIES {
             if let (usage, true) = self.pass(stack) {
@@ -140,7 +139,7 @@ impl Meter {
     }
 
     /// Reads parents before their children. If a process ends in between, neither its clock nor its parent's account
-    /// has its time: then the pass is not complete.
+    /// includes its time, and the pass is not complete.
     fn pass(&mut self, stack: Option<usize>) -> (Usage, bool) {
         let mut complete = true;
         let mut usage = HashMap::with_capacity(self.processes.len());
@@ -155,7 +154,7 @@ impl Meter {
                 None => process.read(self.tick_ns, &mut self.buffer),
             };
             let Some((key, reading)) = read else {
-                // Its number may be given out again, and that process would have to be adopted.
+                // The pid may be reused, and the new process would have to be adopted.
                 known.remove(&process.pid);
                 self.processes.remove(index);
                 complete = false;
@@ -196,7 +195,7 @@ impl Meter {
         }
     }
 
-    /// For kernels without `CONFIG_PROC_CHILDREN`: a look at all processes.
+    /// Searches all processes, on kernels without `CONFIG_PROC_CHILDREN`.
     fn adopt_descendants(&mut self, known: &mut HashSet<i32>) {
         let mut roles: HashMap<i32, Option<usize>> = self
             .processes
@@ -228,7 +227,7 @@ impl Process {
         })
     }
 
-    /// `None` when it has ended and was waited for.
+    /// `None` if the process has ended and was waited for.
     fn read(&mut self, tick_ns: u64, buffer: &mut [u8]) -> Option<(Key, ProcessReading)> {
         let stat = Stat::parse(read_into(&self.stat, buffer)?)?;
         let cpu_ns = cpu_clock(self.pid)?;
@@ -243,13 +242,13 @@ impl Process {
         self.last.clone()
     }
 
-    /// Those that live; `count` is how many there are.
+    /// Readings of living threads; `count` is their number.
     fn threads(&mut self, count: usize, buffer: &mut [u8]) -> Vec<ThreadReading> {
         let read = |threads: &[Thread], buffer: &mut [u8]| -> Vec<ThreadReading> {
             threads.iter().filter_map(|thread| thread.read(buffer)).collect()
         };
         let readings = read(&self.threads, buffer);
-        // A thread that ended cannot be read, and one that began is one too many: then all are listed again.
+        // An ended thread cannot be read, and a new one changes the count: then all are listed again.
         if readings.len() == count && self.threads.len() == count {
             return readings;
         }
@@ -277,13 +276,13 @@ impl Thread {
         tasks.flatten().filter_map(open).collect()
     }
 
-    /// `None` when it has ended. Its status comes last: where that can be read the thread has lived until now, and
-    /// nobody else can have had its number when `schedstat` was opened by it.
+    /// `None` if the thread has ended. Its status is read last: if that succeeds, the thread has lived until now, and
+    /// its number was not reused when `schedstat` was opened.
     fn read(&self, buffer: &mut [u8]) -> Option<ThreadReading> {
         let scheduler = files::open(&self.scheduler).ok();
         let run_delay_ns = scheduler.and_then(|file| run_delay(read_into(&file, buffer)?));
         let text = read_into(&self.status, buffer)?;
-        // From the end, because the counters are the last lines of the file.
+        // Searched from the end, because the counters are the last lines of the file.
         let number = |name: &str| text.rsplit_once(name)?.1.split_ascii_whitespace().next()?.parse().ok();
         let voluntary = number("\nvoluntary_ctxt_switches:")?;
         let involuntary = number("\nnonvoluntary_ctxt_switches:")?;
@@ -296,13 +295,13 @@ impl Thread {
     }
 }
 
-/// A process that idles: only its clock is asked. `None` when it has ended and was waited for.
+/// Reads only the CPU clock of an idle process. `None` if the process has ended and was waited for.
 fn reread(pid: i32, last: &mut (Key, ProcessReading)) -> Option<(Key, ProcessReading)> {
     last.1.cpu_ns = cpu_clock(pid)?;
     Some(last.clone())
 }
 
-/// Reads a file of `/proc` from its beginning; `None` when its process is gone.
+/// Reads a file of `/proc` from its beginning; `None` if the process is gone.
 fn read_into<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     let mut length = 0;
     while length < buffer.len() {
@@ -312,15 +311,15 @@ fn read_into<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
         }
     }
     let text = &mut buffer[..length];
-    // A process may have any bytes as its name, which nobody asks for here.
+    // A process's name may contain any bytes, but is not needed here.
     text.iter_mut()
         .filter(|byte| !byte.is_ascii())
         .for_each(|byte| *byte = b'?');
     std::str::from_utf8(text).ok()
 }
 
-/// CPU time of a process in nanoseconds. The number of its clock is the complement of its process number, shifted by
-/// three, with 2 for the scheduler's precise clock (`clock_getcpuclockid`, `include/linux/posix-timers.h`).
+/// CPU time of a process in nanoseconds. The id of its clock is the complement of the pid, shifted by three, with 2 for
+/// the scheduler's precise clock (`clock_getcpuclockid`, `include/linux/posix-timers.h`).
 pub fn cpu_clock(pid: i32) -> Option<u64> {
     let clock: libc::clockid_t = (!pid << 3) | 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -329,16 +328,16 @@ pub fn cpu_clock(pid: i32) -> Option<u64> {
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Consumption between two snapshots.
+/// CPU time and counters between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Consumption {
-    /// By number of the role.
+    /// Usage by number of the role.
     pub roles: Vec<RoleUsage>,
-    /// CPU time of lasthop itself, its guard and its drivers, nanoseconds.
+    /// CPU time of lasthop itself, its guard and its drivers, in nanoseconds.
     pub own_ns: u64,
 }
 
-/// A sum of which only a part is known is that part.
+/// Adds to a sum; unknown parts are skipped.
 fn add_known(sum: &mut Option<u64>, part: Option<u64>) {
     if let Some(part) = part {
         *sum.get_or_insert_default() += part;
@@ -349,9 +348,9 @@ fn add_known(sum: &mut Option<u64>, part: Option<u64>) {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     living_ns: u64,
-    /// Change of the accounts of ended children, minus what of it was consumed before.
+    /// Change of the accounts of ended children, minus consumption before the first snapshot.
     ended_ns: i128,
-    /// At least one process ended.
+    /// Whether a process ended.
     some_ended: bool,
     usage: RoleUsage,
 }
@@ -389,7 +388,7 @@ impl Sum {
         }
     }
 
-    /// One that was not there before began with nothing.
+    /// A thread without an earlier reading began with zero.
     fn add_thread(&mut self, before: Option<&ThreadReading>, now: &ThreadReading) {
         let (voluntary, involuntary) = before.map_or((0, 0), |before| (before.voluntary, before.involuntary));
         self.usage.voluntary_switches += now.voluntary.saturating_sub(voluntary);
@@ -399,8 +398,8 @@ impl Sum {
         add_known(&mut self.usage.run_delay_ns, run_delay_ns);
     }
 
-    /// A parent that ignores SIGCHLD keeps no account of ended children. Then the sum is far below zero, and what the
-    /// ended ones consumed since the first snapshot is unknown: it counts as nothing rather than as a gain.
+    /// A parent that ignores SIGCHLD keeps no account of ended children. The sum is then far below zero, and the
+    /// consumption of ended processes is unknown: it counts as nothing rather than as a gain.
     fn finish(self) -> RoleUsage {
         const TICKS_OF_ERROR: i128 = 50_000_000;
         let ended = if self.some_ended && self.ended_ns < -TICKS_OF_ERROR {
@@ -467,23 +466,23 @@ mod tests {
     #[test]
     fn a_child_that_ends_is_counted_once() {
         let ms = 1_000_000;
-        // It had 30 ms, then 20 ms more, then ended: the parent's account grows by 50 ms.
+        // The process had 30 ms, then 20 ms more, then ended: the parent's account grows by 50 ms.
         let before = usage(&[(1, 10 * ms, 0), (2, 30 * ms, 0)]);
         assert_eq!(cpu(&before, &usage(&[(1, 15 * ms, 50 * ms)])), 25 * ms);
-        // It began and ended in between.
+        // A process that begins and ends in between.
         assert_eq!(
             cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 70 * ms)])),
             70 * ms
         );
-        // It began and lives.
+        // A process that begins and lives.
         assert_eq!(
             cpu(&usage(&[(1, 10 * ms, 0)]), &usage(&[(1, 10 * ms, 0), (2, 5 * ms, 0)])),
             5 * ms
         );
-        // A parent that itself ends brings its own account along.
+        // A parent that ends brings its own account along.
         let before = usage(&[(1, 0, 0), (2, 10 * ms, 40 * ms)]);
         assert_eq!(cpu(&before, &usage(&[(1, 0, 60 * ms)])), 10 * ms);
-        // Nobody keeps an account: what is unknown is not taken from the others.
+        // No account of ended children: the unknown part is not taken from other processes.
         let before = usage(&[(1, 0, 0), (2, 900 * ms, 0)]);
         assert_eq!(cpu(&before, &usage(&[(1, 5 * ms, 0)])), 5 * ms);
     }
@@ -500,10 +499,10 @@ mod tests {
     }
 
     proptest! {
-        /// A family with exact accounts: whatever ends when, the sum of the parts is the whole.
+        /// A family with exact accounts: whenever processes end, the sum of the parts is the whole.
         #[test]
         fn intervals_add_up(work in proptest::collection::vec((0..1000_u64, 0..1000_u64, 0..3_usize), 1..20)) {
-            // Children 2.. work in both intervals; the third number says in which they end, 2 being never.
+            // Children 2.. work in both intervals. The third number is the interval in which they end; 2 means never.
             let snapshot = |moment: usize| {
                 let mut processes = vec![(1, 0, 0)];
                 for (index, (first, second, ends)) in work.iter().enumerate() {
@@ -542,13 +541,13 @@ mod tests {
     fn the_run_delay_is_that_of_all_threads_that_live() {
         let run_delay = |before: &Usage, after: &Usage| before.until(after, 1).roles[0].run_delay_ns;
         let before = waited(&[(1, Some(100)), (2, Some(70)), (3, Some(900))]);
-        // 1 goes on, 2 does not wait, 3 has ended, 4 is new, 5 is new and has not run yet.
+        // 1 continues, 2 does not wait, 3 has ended, 4 is new, 5 is new and has not run yet.
         let after = waited(&[(1, Some(130)), (2, Some(70)), (4, Some(5)), (5, None)]);
         assert_eq!(run_delay(&before, &after), Some(35));
-        // One that had not run when it was first seen.
+        // A thread that had not run at its first reading.
         assert_eq!(run_delay(&after, &waited(&[(5, Some(8))])), Some(8));
         assert_eq!(run_delay(&before, &before), Some(0));
-        // A kernel that does not count: unknown, not none.
+        // A kernel that does not count: unknown, not zero.
         let nobody = waited(&[(1, None), (2, None)]);
         assert_eq!(run_delay(&nobody, &nobody), None);
         assert_eq!(run_delay(&before, &usage(&[])), None);
