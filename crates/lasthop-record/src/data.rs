@@ -10,24 +10,24 @@ use lasthop_model::record::{
 };
 use lasthop_protocol::{delayed_ack, result::Phases};
 
-/// Everything that one run left on disk.
+/// The whole record of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunData {
     pub header: RunHeader,
-    /// `None` if the run died before its first round was up.
+    /// `None` if the run died before its first round had started.
     pub environment: Option<Environment>,
     /// In the order of the run.
     pub records: Vec<TrialRecord>,
-    /// Profile trials, in the order of the run; none unless it is explained.
+    /// Profile trials, in the order of the run; empty unless the run is explained.
     pub profiles: Vec<ProfileRecord>,
     /// `None` if the run was cut off or is still running.
     pub end: Option<RunEnd>,
 }
 
-/// Bytes of a text of a failure that are shown. Real ones have a few hundred.
+/// The longest text of a failure in bytes. Real ones have a few hundred.
 const LONGEST_TEXT: usize = 64 << 10;
 
-/// Leaves the beginning of a text that is too long to be shown.
+/// Cuts a long text off.
 fn shorten(text: &mut String) {
     if text.len() > LONGEST_TEXT {
         let end = (0..=LONGEST_TEXT)
@@ -42,7 +42,8 @@ fn shorten(text: &mut String) {
 }
 
 impl RunData {
-    /// Adds a line of the record, without what no report uses, because a run of an hour has tens of thousands of lines.
+    /// Adds a line of the record, without parts that no report uses, because a run of an hour has tens of thousands of
+    /// lines.
     pub fn keep(&mut self, mut record: TrialRecord) {
         match &mut record {
             TrialRecord::Trial(trial) => {
@@ -50,7 +51,7 @@ impl RunData {
                 let times = result.service_time.as_ref();
                 let is_slow = times.is_some_and(|times| times.quantile(0.5) >= delayed_ack::WINDOW_NS.start);
                 result.phases = Phases {
-                    // It tells what slow replies wait for, of which there are few.
+                    // Shows what slow replies wait for, of which there are few.
                     first_byte: result.phases.first_byte.take().filter(|_| is_slow),
                     ..Phases::default()
                 };
@@ -70,8 +71,8 @@ impl RunData {
         self.records.push(record);
     }
 
-    /// If the last two rounds saw the same, it is kept once, with the addresses of the earlier round. The newest round
-    /// stays as it was written.
+    /// Shares equal proofs of the last two rounds, with the addresses of the earlier round. The newest round, which is
+    /// added afterwards, stays unchanged.
     fn share_proofs(&mut self) {
         let mut rounds = self.records.iter_mut().rev().filter_map(|record| match record {
             TrialRecord::Round(round) => Some(round),
@@ -124,7 +125,7 @@ impl RunData {
             .collect()
     }
 
-    /// Why some were not made, the last time that they could not be.
+    /// The last reason why profile trials were impossible.
     pub fn not_observed(&self) -> Option<&str> {
         self.profiles.iter().rev().find_map(|record| match record {
             ProfileRecord::Missing(why) => Some(why.as_str()),
@@ -153,7 +154,7 @@ impl RunData {
         })
     }
 
-    /// Where the run was resumed, in order.
+    /// Resumptions of the run, in order.
     pub fn resumptions(&self) -> impl Iterator<Item = &Resumption> {
         self.records.iter().filter_map(|record| match record {
             TrialRecord::Resumed(resumption) => Some(&**resumption),
@@ -180,7 +181,7 @@ impl RunData {
         found
     }
 
-    /// How many reports this run has: the final one, and one for each time that it ended in order with results before.
+    /// How many reports this run has: the final one, and one for each orderly end with results before.
     pub fn reports(&self) -> u32 {
         let first = self.trials().next().map(|trial| trial.at_ns);
         let earlier = self
@@ -192,7 +193,7 @@ impl RunData {
         u32::try_from(earlier).unwrap_or(u32::MAX - 1) + 1
     }
 
-    /// Running time in nanoseconds, as far as it is known if the run was cut off.
+    /// Running time in nanoseconds, as far as known if the run was cut off.
     pub fn took_ns(&self) -> u64 {
         let until = |record: &TrialRecord| match record {
             TrialRecord::Round(round) => round.at_ns + round.start_ns,
@@ -217,14 +218,14 @@ impl RunData {
         at.saturating_add(SignedDuration::from_nanos(since)).unwrap_or(at)
     }
 
-    /// The budget of the whole run in nanoseconds: as planned, or as it was last resumed with.
+    /// The budget of the whole run in nanoseconds: as planned, or as set by the last resumption.
     pub fn budget_ns(&self) -> u64 {
         self.resumptions()
             .last()
             .map_or(self.header.settings.budget_ns, |resumption| resumption.budget_ns)
     }
 
-    /// How many rounds are complete, which means that every case that was up has its last trial or failed.
+    /// The number of complete rounds, in which every case that started has its last trial or has failed.
     pub fn whole_rounds(&self) -> u32 {
         let usual = self.header.settings.blocks;
         let blocks: BTreeMap<u32, u32> = self

@@ -1,5 +1,5 @@
-//! Proof that a record was made with this data folder. Records are made to be passed on, and what comes back may name
-//! commands. So each file that decides what `lasthop resume` executes has a seal, made with a key that no record holds.
+//! Proof that a record was made with this data folder. Records are shared, and one that comes back may name commands.
+//! So each file that decides what `lasthop resume` executes has a seal, made with a key that no record holds.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use super::{store::LONGEST, writer};
 /// The files of a record that have a seal.
 const SEALED: [&str; 2] = ["run.json", "environment.json"];
 
-/// More than the seals of a record.
+/// The longest file of seals, in bytes.
 const MOST: u64 = 4 << 10;
 
-/// Seals a file of a record that is about to be written: a run that is killed in between still has its proof.
+/// Seals a file before it is written, so that a run killed in between still has its proof.
 pub(super) fn write(key: &Key, record: &Path, file: &str, content: &[u8]) -> io::Result<()> {
     let seal = key.seal(&[name_of(record)?.as_bytes(), file.as_bytes(), content]);
     let mut seals = writer::private().append(true).open(record.join(SEAL))?;
@@ -49,7 +49,7 @@ pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, S
     let name = name_of(&record).map_err(|error| error.to_string())?;
     for file in SEALED {
         let content = match files::read_below(&record, Path::new(file), LONGEST) {
-            // It was not written yet. What was measured without it cannot go on.
+            // The file was not written yet. Trials without it cannot be continued.
             Err(error) if error.kind() == io::ErrorKind::NotFound && file != SEALED[0] => continue,
             content => content.map_err(|error| refused(file, &error))?,
         };
@@ -65,7 +65,7 @@ pub(super) fn made_here(record: &Path, runs: &Path, key: &Path) -> Result<Key, S
 
 const NO_SEAL: &str = "it has no seal: it was copied into your store, or made by an older lasthop";
 
-/// Whether another user may have written it.
+/// Whether another user may have written the file.
 fn may_be_others(path: &PathBuf) -> bool {
     let me = rustix::process::geteuid().as_raw();
     files::facts(path).map_or(true, |facts| {
@@ -73,7 +73,7 @@ fn may_be_others(path: &PathBuf) -> bool {
     })
 }
 
-/// Seals hold for one name, so that a copy under another one is none of this user's runs.
+/// The name of a record. Seals hold for one name, so a copy under another name is not this user's run.
 fn name_of(record: &Path) -> io::Result<&str> {
     record
         .file_name()

@@ -25,10 +25,10 @@ use super::{
 /// Limit for a line of a record, or for a file without lines, in bytes. Usual lines have a few kB.
 pub(super) const LONGEST: u64 = 64 << 20;
 
-/// The most cases of a record: what is made of them takes time and memory for each pair.
+/// The most cases of a record, because analysis takes time and memory for each pair.
 const MOST: usize = 2 * MOST_CASES;
 
-/// Bytes of the longest headline that is read.
+/// The longest headline, in bytes.
 const LONGEST_HEADLINE: u64 = 64 << 10;
 
 fn cannot_read(path: &Path) -> impl Fn(io::Error) -> String {
@@ -38,7 +38,7 @@ fn cannot_read(path: &Path) -> impl Fn(io::Error) -> String {
 /// Whether a record is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is complete.
+    /// The run has ended in order.
     Complete,
     /// Its lasthop is still alive.
     Running,
@@ -46,7 +46,7 @@ pub enum State {
     CutOff,
 }
 
-/// A data folder's records, and the key that proves which of them were made here.
+/// The records of a data folder, and the key that proves which were made here.
 #[derive(Clone, Debug)]
 pub struct Store {
     runs: PathBuf,
@@ -62,18 +62,18 @@ impl Store {
         }
     }
 
-    /// The key for a new record, made if there is none yet. Without one the record is like somebody else's.
+    /// The key for a new record, made if missing. Without a key, the record counts as somebody else's.
     pub fn key(&self) -> Option<Key> {
         Key::of_or_new(&self.key).ok()
     }
 
-    /// The key, if it proves that this record was made with this data folder and names what it named then.
+    /// The key, if it proves that this record was made with this data folder and is unchanged.
     pub fn made_here(&self, record: &Path) -> Result<Key, String> {
         seal::made_here(record, &self.runs, &self.key)
     }
 
-    /// Directories of all runs, oldest first (names begin with the time of the run). Those named beyond tomorrow, which
-    /// no run was, come before all others: nothing takes them for the newest.
+    /// Directories of all runs, oldest first (names begin with the time of the run). Names beyond tomorrow, which no
+    /// run has, come first, so that none counts as the newest.
     pub fn list(&self) -> Result<Vec<PathBuf>, String> {
         let entries = match fs::read_dir(&self.runs) {
             Ok(entries) => entries,
@@ -92,7 +92,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The newest run that was made here and that `is_wanted` takes.
+    /// The newest run that was made here and that `is_wanted` accepts.
     pub fn newest(&self, is_wanted: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>, String> {
         let now = date::now();
         Ok(self.list()?.into_iter().rev().find(|path| {
@@ -100,8 +100,8 @@ impl Store {
         }))
     }
 
-    /// The directory of the run that `wanted` names: `last` (of those made here), a whole name, a path, or a part of a
-    /// name that matches only one run.
+    /// The directory of the run that `wanted` names: `last` (made here), a whole name, a path, or a part of a name that
+    /// matches only one run.
     pub fn find(&self, wanted: &str) -> Result<PathBuf, String> {
         let runs = self.list()?;
         if wanted == "last" {
@@ -134,14 +134,14 @@ impl Store {
         }
     }
 
-    /// Removes a record of this store, while nobody can begin to continue it.
+    /// Removes a record of this store, unless it is being written.
     pub fn remove(&self, record: &Path) -> Result<(), String> {
         let shown = record.display();
         if record.parent() != Some(&self.runs) {
             let store = self.runs.display();
             return Err(format!("{shown} is not in {store}: remove it yourself"));
         }
-        // A shared lock keeps writers out, and lets readers look meanwhile.
+        // A shared lock keeps writers out, but not readers.
         let lock = files::open_below(record, Path::new(LOCK));
         if let Ok(Err(TryLockError::WouldBlock)) = lock.as_ref().map(fs::File::try_lock_shared) {
             return Err(format!("{shown} is being written: it was not removed"));
@@ -149,7 +149,8 @@ impl Store {
         fs::remove_dir_all(record).map_err(|error| format!("cannot remove {shown}: {error}"))
     }
 
-    /// How a command names this record: by its run, or outside of the store by its folder, quoted for a shell.
+    /// The argument that names this record in a command: its run, or outside of the store its folder, quoted for a
+    /// shell.
     pub fn word_for(&self, record: &Path) -> String {
         let name = name_of(record);
         if record.parent() == Some(&self.runs) && run_name::is_valid(&name) {
@@ -190,7 +191,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A record by its folder, quoted for a shell.
+/// The argument that names a record by its folder, quoted for a shell.
 pub fn word_for_folder(record: &Path) -> String {
     let whole = std::path::absolute(record)
         .unwrap_or_else(|_| record.to_owned())
@@ -199,7 +200,7 @@ pub fn word_for_folder(record: &Path) -> String {
     shlex::try_quote(&whole).map_or_else(|_| "RUN".to_owned(), |word| word.into_owned())
 }
 
-/// What the files of a record take on the disk. A file with several names counts once.
+/// Disk space of a record's files, in bytes. A file with several names counts once.
 pub fn bytes(directory: &Path) -> u64 {
     let mut seen = HashSet::new();
     let mut folders = vec![directory.to_owned()];
@@ -217,19 +218,19 @@ pub fn bytes(directory: &Path) -> u64 {
     total
 }
 
-/// When its trials were last written; `None` if it has none.
+/// When trials were last written; `None` without a file of trials.
 pub fn written(directory: &Path) -> Option<SystemTime> {
     let file = files::facts(directory.join(TRIALS)).ok()?;
     file.modified().ok()
 }
 
-/// Whether the record is complete, still being written, or cut off.
+/// Whether the record is complete, being written, or cut off.
 pub fn state(directory: &Path) -> State {
     let open = |name: &str| files::open_below(directory, Path::new(name));
     if open(END).is_ok() {
         return State::Complete;
     }
-    // A shared lock, so that no reader takes another one for the writer.
+    // A shared lock, so that readers do not take each other for the writer.
     match open(LOCK).map(|lock| lock.try_lock_shared()) {
         Ok(Err(TryLockError::WouldBlock)) => State::Running,
         _ => State::CutOff,
@@ -251,7 +252,7 @@ pub fn header(directory: &Path) -> Result<RunHeader, String> {
     let path = directory.join("run.json");
     let text = files::read_below(directory, Path::new("run.json"), LONGEST);
     let text = text.map_err(cannot_read(&path))?;
-    // The version first: a newer record may have fields that the strict types refuse.
+    // The version first: strict types would refuse new fields of a newer record.
     let loose: Version = parse(&path, 1, &text)?;
     let found = u32::try_from(loose.record).unwrap_or(u32::MAX);
     if found > VERSION {
@@ -279,7 +280,7 @@ pub fn header(directory: &Path) -> Result<RunHeader, String> {
     Ok(header)
 }
 
-/// What a record of any version says of it.
+/// The version field of any record.
 #[derive(Deserialize)]
 struct Version {
     #[serde(default)]
@@ -304,7 +305,7 @@ pub fn read(directory: &Path) -> Result<RunData, String> {
     Ok(data)
 }
 
-/// Most stacks are in every trial: their functions are kept once.
+/// Shares functions of stacks between trials: most stacks occur in every trial.
 fn share_stacks(record: &mut ProfileRecord, known: &mut HashSet<Frames>) {
     let ProfileRecord::Profile(trial) = record else { return };
     for stack in trial.profile.roles.values_mut().flat_map(|role| &mut role.stacks) {
@@ -315,7 +316,7 @@ fn share_stacks(record: &mut ProfileRecord, known: &mut HashSet<Frames>) {
     }
 }
 
-/// Reads line by line, because the file of a long run is larger than what is kept of it.
+/// Reads line by line, because the file of a long run is larger than the data kept.
 fn lines<T: DeserializeOwned>(directory: &Path, name: &str, mut keep: impl FnMut(T)) -> Result<(), String> {
     let path = directory.join(name);
     let refused = cannot_read(&path);

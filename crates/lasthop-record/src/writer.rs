@@ -17,15 +17,15 @@ use serde_json::Value;
 
 use super::seal;
 
-/// Held by who writes the record.
+/// Locked by the lasthop that writes the record.
 pub(super) const LOCK: &str = "lock";
 /// One line per trial.
 pub(super) const TRIALS: &str = "trials.jsonl";
-/// One line per profile trial. Exists if there are any.
+/// One line per profile trial. Missing if there are none.
 pub(super) const PROFILES: &str = "profiles.jsonl";
-/// Exists once the run has ended in order.
+/// Written when the run ends in order.
 pub(super) const END: &str = "end.json";
-/// The result in one sentence. Exists once the run has ended in order.
+/// The result in one sentence. Written when the run ends in order.
 pub(super) const HEADLINE: &str = "headline.txt";
 
 /// A file of the record could not be written.
@@ -41,15 +41,15 @@ fn cannot_write(path: &Path) -> impl Fn(io::Error) -> WriteError {
 pub struct Writer {
     directory: PathBuf,
     trials: File,
-    /// Seals what `lasthop resume` relies on; `None` if it would prove nothing.
+    /// Seals files that `lasthop resume` relies on; `None` if that would prove nothing.
     key: Option<Key>,
     /// Locked while the run lives, so that readers can tell a running record from one that was cut off.
     _lock: File,
 }
 
 impl Writer {
-    /// Creates the directory `runs/RUN` and writes the header, sealed with the key. Nobody else may read it, because
-    /// rendered files may contain passwords, and whoever can open the lock can hold it.
+    /// Creates the directory `runs/RUN` and writes the header, sealed with the key. Only its owner may read it:
+    /// rendered files may contain passwords, and anyone who can open the lock can hold it.
     pub fn create(runs: &Path, key: Option<Key>, header: &RunHeader) -> Result<Self, WriteError> {
         let directory = runs.join(&header.run);
         if !run_name::is_valid(&header.run) {
@@ -60,12 +60,12 @@ impl Writer {
         fs::create_dir_all(runs).map_err(cannot_write(runs))?;
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(cannot_write(&directory))?;
-        // Locked before there is a header, or a reader would take the new record for one that was cut off.
+        // Locked before the header exists, or readers would take the new record for one that was cut off.
         let path = directory.join(LOCK);
         let lock = appending(&path)?;
         lock.lock().map_err(cannot_write(&path))?;
         write_sealed(key.as_ref(), &directory, "run.json", header)?;
-        // The entry of the new folder is on disk only when the folder above is.
+        // The entry of the new folder is on disk only after its parent is.
         files::sync_folder(runs).map_err(cannot_write(runs))?;
         let trials = appending(&directory.join(TRIALS))?;
         Ok(Self {
@@ -94,13 +94,12 @@ impl Writer {
         }))
     }
 
-    /// Seals what is written from now on. Only for a record that this key has sealed so far.
+    /// Seals further files. Only for a record that this key has sealed so far.
     pub fn seal_with(&mut self, key: Key) {
         self.key = Some(key);
     }
 
-    /// Prepares the record for more lines: removes the incomplete lines that a killed run leaves behind, and the
-    /// record's end.
+    /// Prepares the record for more lines: removes incomplete lines of a killed run, and the record's end.
     pub fn resume(&mut self, resumption: &Resumption) -> Result<(), WriteError> {
         for lines in [TRIALS, PROFILES].map(|name| self.directory.join(name)) {
             match cut_half_line(&lines) {
@@ -108,7 +107,7 @@ impl Writer {
                 _ => {}
             }
         }
-        // Before the end is removed: from then on this line alone says how the part before had ended.
+        // Before the end is removed: from then on only this line says how the previous part ended.
         self.append(&TrialRecord::Resumed(Box::new(resumption.clone())))?;
         for path in [HEADLINE, END].map(|name| self.directory.join(name)) {
             match fs::remove_file(&path) {
@@ -132,9 +131,9 @@ impl Writer {
         write_sealed(self.key.as_ref(), &self.directory, "environment.json", environment)
     }
 
-    /// Appends one line. The kernel has it when this returns, so it survives the end of lasthop. The first line of a
-    /// round also syncs all lines so far to disk, so that they survive a power failure. Syncing each trial would take
-    /// too long and disturb the measurement.
+    /// Appends one line. The kernel has the line when this returns, so it survives the end of lasthop. The first line
+    /// of a round also syncs all lines to disk, so that they survive a power failure. Syncing each trial would take too
+    /// long and disturb the measurement.
     pub fn append(&mut self, record: &TrialRecord) -> Result<(), WriteError> {
         let written = self.trials.write_all(&line(record)).and_then(|()| match record {
             TrialRecord::Trial(_) | TrialRecord::Overload(_) | TrialRecord::Failure(_) => Ok(()),
@@ -143,21 +142,21 @@ impl Writer {
         written.map_err(cannot_write(&self.directory.join(TRIALS)))
     }
 
-    /// Appends a line about a profile trial. The file is made with its first line.
+    /// Appends a line about a profile trial. The first line creates the file.
     pub fn append_profile(&mut self, record: &ProfileRecord) -> Result<(), WriteError> {
         let path = self.directory.join(PROFILES);
         appending(&path)?.write_all(&line(record)).map_err(cannot_write(&path))
     }
 
     pub fn end(self, end: &RunEnd) -> Result<(), WriteError> {
-        // `end.json` says that every line is there, so the lines are on disk first.
+        // `end.json` means that every line is there, so the lines are synced first.
         let synced = self.trials.sync_data();
         synced.map_err(cannot_write(&self.directory.join(TRIALS)))?;
         write_bytes(&self.directory.join(END), &whole(end))
     }
 }
 
-/// Keeps the result of a run in its record, so that a list of runs need not read their trials.
+/// Writes the result of a run into its record, so that a list of runs need not read their trials.
 pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError> {
     write_bytes(
         &directory.join(HEADLINE),
@@ -165,7 +164,7 @@ pub fn keep_headline(directory: &Path, headline: &str) -> Result<(), WriteError>
     )
 }
 
-/// Removes what follows the last end of a line.
+/// Removes the bytes after the last end of a line.
 fn cut_half_line(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new()
         .read(true)
@@ -190,7 +189,7 @@ fn appending(path: &Path) -> Result<File, WriteError> {
     private().append(true).open(path).map_err(cannot_write(path))
 }
 
-/// Opens a file, and creates it for its owner alone if it does not exist. Follows no link and does not block on a pipe.
+/// Options that open a file, and create it for its owner alone. They follow no link and do not block on a pipe.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
@@ -214,12 +213,12 @@ fn whole(value: &impl Serialize) -> Vec<u8> {
     text
 }
 
-/// A part of a record as it is read again: with `~` in the place of this user's home folder.
+/// A part of a record as a reader gets it: with `~` in place of this user's home folder.
 pub fn recorded<T: Serialize + DeserializeOwned>(part: &T) -> T {
     serde_json::from_slice(&whole(part)).expect("what is written can be read")
 }
 
-/// A part of a record as it is used: with this user's home folder in the place of `~`.
+/// A part of a record for use: with this user's home folder in place of `~`.
 pub fn in_use<T: Serialize + DeserializeOwned>(part: &T) -> serde_json::Result<T> {
     fn expand(value: &mut Value) {
         match value {
@@ -242,8 +241,8 @@ fn write_sealed(key: Option<&Key>, record: &Path, file: &str, value: &impl Seria
     write_bytes(&path, &text)
 }
 
-/// Writes to a temporary file and renames it, so that a reader never sees an incomplete file. It is on disk when this
-/// returns.
+/// Writes to a temporary file and renames it, so that readers never see an incomplete file. The file is on disk when
+/// this returns.
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let beside = path.with_extension("part");
     let write = || {
@@ -251,7 +250,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
-        // The rename is on disk only when the folder is.
+        // The rename is on disk only after the folder is.
         files::sync_folder(path.parent().unwrap_or(Path::new(".")))
     };
     write().map_err(cannot_write(path))
