@@ -1,10 +1,10 @@
-//! A tool with optional flags, as typed: `wrk`, `wrk -t2 -c10 -d5s`.
+//! A tool with optional flags, as the user types them: `wrk`, `wrk -t2 -c10 -d5s`.
 
 use lasthop_model::driver::ToolChoice;
 
 use super::named;
 
-/// Reads the name of a tool and its flags.
+/// Parses the name of a tool and its flags.
 pub fn choice(text: &str) -> Result<ToolChoice, String> {
     let words = shlex::split(text).ok_or_else(|| format!("a quote is not closed in `{text}`"))?;
     let Some((tool, flags)) = words.split_first() else {

@@ -1,7 +1,7 @@
 //! Runs a tool instead of `lasthop drive`, with the same lines in and out.
 //!
 //! Before a tool drives a case, lasthop's own engine opens its connections, verifies its replies and proves its
-//! transport, because tools check little more than a status. Whoever calls this brings that engine.
+//! transport, because tools check little more than a status. The caller provides that engine.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Order, Reading, Tool, named, process};
 
-/// What a tool may take in addition to the length of a trial: its start, and one request that hangs.
+/// Time for a tool beyond the length of a trial: its start, and one hanging request.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// A tool as it was found.
+/// A tool to run as a driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Foreign {
@@ -35,25 +35,25 @@ pub struct Foreign {
     pub scratch: PathBuf,
 }
 
-/// Verifies the replies of a case. Yields what it runs over, and correct replies per second, which tell how many
-/// requests fill a trial of a tool that stops by count; or the stage that failed, and why.
+/// Verifies the replies of a case. Returns the proof of its transport, and correct replies per second, which give the
+/// number of requests for a tool that stops by count. On failure, returns the stage and the cause.
 pub type Gauge<'a> = &'a dyn Fn(&Spec) -> Result<(Proof, f64), (Stage, String)>;
 
-/// A case that was prepared.
+/// A prepared case.
 struct Prepared {
     spec: Spec,
     /// Correct replies per second so far.
     rate: f64,
 }
 
-/// Why a request could not be carried out.
+/// The stage and the cause of a failed request.
 struct Failed(Stage, String);
 
 impl Foreign {
     /// Serves until the input ends.
     ///
     /// # Errors
-    /// A line is not understood or cannot be exchanged. A case that fails is a reply, not an error.
+    /// A line is invalid or cannot be exchanged. A case that fails is a reply, not an error.
     pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> io::Result<()> {
         let driver = self.choice.tool.clone();
         wire::write_line(
@@ -125,7 +125,7 @@ impl Foreign {
         Ok((Prepared { rate, spec }, proof))
     }
 
-    /// The warm-up is part of the trial, because none of these tools leaves it out.
+    /// Runs a trial. It includes the warm-up, because none of these tools excludes it.
     fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, Failed> {
         let seconds = Duration::from_nanos(phases.measure_ns).as_secs().max(1);
         let count = self
@@ -142,14 +142,14 @@ impl Foreign {
         };
         let result = run(self.tool()?, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
         if result.requests > 0 {
-            // From now on by the tool's own speed: what was gauged is that of lasthop's engine.
+            // From now on the tool's own speed: the gauge measured lasthop's engine.
             prepared.rate = result.throughput();
         }
         Ok(result)
     }
 }
 
-/// One trial with a tool.
+/// Runs one trial with a tool.
 fn run(tool: &Tool, program: &std::path::Path, order: &Order<'_>) -> Result<TrialResult, String> {
     let arguments = tool.arguments(order)?;
     let limit = Duration::from_secs(order.seconds) + GRACE;
@@ -208,9 +208,9 @@ fn result(reading: Reading, ran_ns: u64, spec: &Spec) -> TrialResult {
         };
         errors.entry(class).or_insert(empty).count += count;
     }
-    // By the tool's own clock, which leaves its start out.
+    // By the tool's own clock, which excludes its start.
     let elapsed = (reading.requests as f64 / reading.rate * 1e9) as u64;
-    // Without a reply a tool has no rate.
+    // A tool without a reply reports no rate.
     let elapsed = if elapsed > 0 { elapsed } else { ran_ns };
     let engine = if spec.connections > 1 {
         Engine::Epoll

@@ -1,7 +1,7 @@
 //! DRIVE with the classic tools: wrk, psql and the others of `tools`, in place of lasthop's load generator.
 //!
-//! A tool drives a case ([`drive`] speaks the wire protocol for it), with the flags of a study or with flags made from
-//! the case. Its file says how it is called and every line that it may print: an unknown line is an error, not a number.
+//! A tool drives a case ([`drive`] speaks the wire protocol for it), with the flags of a study or flags derived from
+//! the case. Its file holds its arguments and every line that it may print: an unknown line is an error, not a number.
 
 mod choice;
 pub mod drive;
@@ -44,7 +44,7 @@ pub fn named(name: &str) -> Result<&'static Tool, String> {
     })
 }
 
-/// The classic tool that drives a case; `None` if its own load does.
+/// The classic tool that drives a case; `None` if lasthop's own load does.
 pub fn tool_of(levels: &Levels) -> Option<&'static Tool> {
     levels.get(DRIVER).and_then(|level| named(&level.to_string()).ok())
 }

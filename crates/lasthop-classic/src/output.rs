@@ -1,11 +1,11 @@
-//! What a tool printed: every line that it may print is a pattern, and any other line is an error, not a number.
+//! Parses the output of tools: every possible line has a pattern, and any other line is an error, not a number.
 
 use std::collections::BTreeMap;
 
 use minijinja::Value;
 use regex::Regex;
 
-/// What the named groups of patterns matched, the last match of each; `None` for names that may be missing and are.
+/// The last match of each named group; `None` for optional groups that are missing.
 pub type Caught = BTreeMap<String, Option<String>>;
 
 /// Reads an output line by line. Each line must match one of `lines` as a whole. Empty lines are skipped.
@@ -16,7 +16,7 @@ pub fn read(lines: &[String], may_lack: &[String], output: &str) -> Result<Caugh
         .collect::<Result<_, _>>()?;
     let names = patterns.iter().flat_map(Regex::capture_names).flatten();
     let mut caught: Caught = names.map(|name| (name.to_owned(), None)).collect();
-    // A carriage return is a progress line written over.
+    // A carriage return ends a progress line, which is then overwritten.
     for line in output
         .split(['\n', '\r'])
         .map(str::trim)
@@ -42,7 +42,7 @@ pub fn read(lines: &[String], may_lack: &[String], output: &str) -> Result<Caugh
     }
 }
 
-/// Nanoseconds of a unit of time.
+/// Nanoseconds per unit of time.
 pub fn unit(name: &str) -> Option<f64> {
     Some(match name {
         "ns" => 1.0,
@@ -55,7 +55,7 @@ pub fn unit(name: &str) -> Option<f64> {
     })
 }
 
-/// A number, a duration with its unit (`303.33us`, `5.44ms`) in nanoseconds, or else the text.
+/// A number, a duration with a unit (`303.33us`, `5.44ms`) in nanoseconds, or else the text.
 pub fn value(text: &str) -> Value {
     if let Ok(count) = text.parse::<u64>() {
         return Value::from(count);

@@ -1,4 +1,4 @@
-//! Runs a tool once: its output, its time, and what it consumed.
+//! Runs a tool once: its output, its duration, and its CPU time.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use lasthop_protocol::result::DriverCost;
 use lasthop_system::files;
 use rustix::process::{Pid, Signal};
 
-/// Limit of a tool's output in bytes, more than any successful trial prints.
+/// The most bytes of a tool's output, more than any successful trial prints.
 const LONGEST_OUTPUT: u64 = 1 << 20;
 
 /// The result of a tool's run.
@@ -23,15 +23,15 @@ pub struct Finished {
     pub output: String,
     /// Exit status, or 128 + the signal.
     pub code: i32,
-    /// From its start to its end.
+    /// Time from start to end.
     pub elapsed_ns: u64,
     pub cost: DriverCost,
 }
 
-/// Runs a program to its end; after `limit` it is killed. It dies with this process.
+/// Runs a program to its end, or kills it after `limit`. It dies with this process.
 ///
 /// # Errors
-/// It cannot be started, or did not end in time ([`io::ErrorKind::TimedOut`]).
+/// The program cannot be started, or does not end in time ([`io::ErrorKind::TimedOut`]).
 pub fn run(
     program: &Path,
     arguments: &[String],
@@ -40,7 +40,7 @@ pub fn run(
     limit: Duration,
 ) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
-    // In the locale C, because forms know English words and decimal points only.
+    // In the locale C, because patterns know only English words and decimal points.
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -51,15 +51,15 @@ pub fn run(
     lasthop_system::command::dies_with_us(&mut command);
     let (sender, output) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Beyond the limit the pipe is closed, which ends a tool that writes for ever (SIGPIPE).
+        // Beyond the limit the pipe is closed, which ends a tool that writes endlessly (SIGPIPE).
         let bytes = files::first(reader, LONGEST_OUTPUT).unwrap_or_default();
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     })?;
     let begun = Instant::now();
     let child = command.spawn()?;
-    // The command holds the writing ends; ours must go for the reader to see the end.
+    // The command holds the writing ends, which must be closed for the reader to see the end.
     drop(command);
-    // The tool has ended, or closes its output to end.
+    // The tool has ended, or is about to end and has closed its output.
     let output = output.recv_timeout(limit);
     if output.is_err() {
         kill(&child);
@@ -82,12 +82,12 @@ pub fn run(
 
 fn kill(child: &Child) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
-        // It has not been waited for: the number is still its own.
+        // The process has not been waited for, so the pid is still its own.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
-/// Waits for a child and says what it consumed, which `std` does not.
+/// Waits for a child and returns its CPU time, which `std` does not.
 fn wait(child: &Child) -> io::Result<(i32, DriverCost)> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is valid.

@@ -6,10 +6,10 @@ use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter, value::ValueKind,
 };
 
-/// What templates and expressions see.
+/// Variables of templates and expressions.
 pub type Names = BTreeMap<String, Value>;
 
-/// Name of the template of a command line, where a printed value is quoted, because it is one word whatever is in it.
+/// Name of the template of a command line, which quotes each printed value, because a value is one word.
 pub const COMMAND_LINE: &str = "arguments";
 
 pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -21,7 +21,7 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
         _ => AutoEscape::None,
     });
     environment.set_formatter(|output, state, value| match state.auto_escape() {
-        // What is not given prints nothing.
+        // Missing values print nothing.
         _ if value.is_undefined() || value.is_none() => Ok(()),
         AutoEscape::Custom(_) => output.write_str(&quoted(value)?).map_err(Error::from),
         _ => escape_formatter(output, state, value),
@@ -29,7 +29,7 @@ pub(super) static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(||
     environment
 });
 
-/// A value as a word of a command line, or a list as several.
+/// A value as a word of a command line; a list as several words.
 fn quoted(value: &Value) -> Result<String, Error> {
     let words = if value.kind() == ValueKind::Seq {
         value.try_iter()?.map(|word| word.to_string()).collect()

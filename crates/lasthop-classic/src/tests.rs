@@ -1,4 +1,4 @@
-//! What every tool is told in a case, how its real outputs are read, and that files name only what there is.
+//! The command line of every tool in a case, the parsing of its real outputs, and the names in its file.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{Order, Reading, TOOLS, Tool, output::unit, template::ENVIRONMENT};
 
-/// A case by its URL, and what is special about it.
+/// A case by its URL, with changes to its specification.
 pub fn spec(url: &str, special: &Value) -> Spec {
     fn merge(into: &mut Value, from: &Value) {
         match from {
@@ -33,7 +33,7 @@ pub fn spec(url: &str, special: &Value) -> Spec {
     serde_json::from_value(spec).unwrap()
 }
 
-/// Three requests or two seconds of a case.
+/// An order for three requests or two seconds of a case.
 fn ordered<T>(spec: &Spec, flags: &str, test: impl FnOnce(&Order<'_>) -> T) -> T {
     let scratch = tempfile::tempdir().unwrap();
     test(&Order {
@@ -45,7 +45,7 @@ fn ordered<T>(spec: &Spec, flags: &str, test: impl FnOnce(&Order<'_>) -> T) -> T
     })
 }
 
-/// The command line of a tool, what it takes from its environment, how often it runs, and its files.
+/// The command line of a tool, its environment, its number of runs, and its files.
 fn told(tool: &Tool, order: &Order<'_>) -> String {
     let arguments = match tool.arguments(order) {
         Ok(arguments) => arguments,
@@ -83,12 +83,12 @@ fn command_lines() {
     insta::assert_snapshot!(text);
 }
 
-/// The output of a file whose name begins with that of a tool.
+/// The output in a file whose name begins with that of a tool.
 fn printed(file: &str) -> String {
     fs::read_to_string(Path::new(OUTPUTS).join(file)).unwrap()
 }
 
-/// The result of what the tool of this file printed, with two connections; calls of gRPC are of 71 bytes.
+/// Parses the output in a tool's file, with two connections; gRPC calls have 71 bytes.
 fn read(file: &str, output: &str) -> Result<Reading, String> {
     let tool = TOOLS.iter().find(|tool| file.starts_with(tool.name)).unwrap();
     let (url, special) = match tool.speaks[0].as_str() {
@@ -107,8 +107,8 @@ fn read(file: &str, output: &str) -> Result<Reading, String> {
 
 const OUTPUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/outputs");
 
-/// Against nginx 1.22.1: ab 2.3, h2load of nghttp2 1.52.0, httperf 0.9.0, wrk 4.1.0. Against grpcio 1.85.1: calls, and
-/// those of a method that there is not. pgbench 15.18, sysbench 1.0.20, redis-benchmark 7.0.15.
+/// Outputs against nginx 1.22.1: ab 2.3, h2load of nghttp2 1.52.0, httperf 0.9.0, wrk 4.1.0. Against grpcio 1.85.1:
+/// calls, also of a method that does not exist. pgbench 15.18, sysbench 1.0.20, redis-benchmark 7.0.15.
 #[test]
 fn real_outputs() {
     let files = fs::read_dir(OUTPUTS)

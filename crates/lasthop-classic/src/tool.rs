@@ -1,4 +1,4 @@
-//! What a classic tool is: a file of `tools`.
+//! The model of a classic tool: a file of `tools`.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -22,37 +22,37 @@ use super::{
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Its name on the command line, and the level of the factor `driver`.
+    /// The name on the command line, and the level of the factor `driver`.
     #[serde(skip)]
     pub name: &'static str,
-    /// Names of protocols.
+    /// Names of supported protocols.
     pub(super) speaks: Vec<String>,
-    /// The first that holds is why it does not drive a case.
+    /// Limits of the tool. The first that applies to a case is the reason why the tool does not drive it.
     #[serde(default)]
     pub(super) cannot: Vec<Limit>,
-    /// Its command line for one trial, as for a shell.
+    /// The command line for one trial, in shell syntax.
     pub(super) arguments: String,
-    /// What it takes from its environment: its password, if it can take one there.
+    /// Environment variables, such as the password if the tool accepts it there.
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
-    /// Files that it reads, by their names in a private folder.
+    /// Contents of files that the tool reads, by name in a private folder.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
-    /// Whether its arguments, which every user of the machine can read, contain the password.
+    /// Whether the arguments, which every user of the machine can read, contain the password.
     #[serde(default)]
     pub(super) shows_password: bool,
-    /// How often it runs in a trial, if not once.
+    /// Runs per trial, if not one.
     pub(super) runs: Option<String>,
-    /// It is started for each figure and times nothing itself: what counts is the time of the whole process.
+    /// Whether the tool is started for each figure and times nothing itself: the duration of the whole process counts.
     #[serde(default, rename = "timed_from_outside")]
     pub is_timed_from_outside: bool,
-    /// How to find it, its version, and what installs it.
+    /// How to find and install the program, and its version.
     pub program: Program,
     pub(super) output: Output,
     pub(super) result: Outcome,
 }
 
-/// What a tool cannot do.
+/// A limit of a tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {
@@ -60,28 +60,28 @@ pub(super) struct Limit {
     pub what: String,
 }
 
-/// What a tool prints.
+/// The output of a tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Output {
     pub lines: Vec<String>,
-    /// Names of groups that count something and are missing if it did not happen.
+    /// Names of optional groups, which count events and are missing if none occurred.
     #[serde(default)]
     pub may_lack: Vec<String>,
-    /// The unit of times that have none.
+    /// The unit of times that are printed without one.
     pub unit: Option<String>,
 }
 
-/// How a result is made of what the lines caught.
+/// Expressions that turn matched groups into a result.
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcome {
-    /// An expression: how many correct replies there were. Other expressions have it by this name.
+    /// An expression for the number of correct replies. Other expressions can use it as `correct`.
     pub correct: String,
     #[serde(default)]
     pub errors: Vec<Counted>,
-    /// What must be known to read the figures.
+    /// A caution for readers of the figures.
     pub caution: Option<String>,
-    /// An expression for each other figure that no line catches as it is.
+    /// Expressions for other figures that no group gives directly.
     #[serde(flatten)]
     pub figures: BTreeMap<String, String>,
 }
@@ -95,25 +95,25 @@ pub(super) struct Counted {
     text: String,
 }
 
-/// The shortest trial that a tool can make a number of: most count whole seconds, and all pay for their start.
+/// The shortest useful trial of a tool: most count whole seconds, and all pay for their start.
 pub const SHORTEST_TRIAL: Duration = Duration::from_secs(1);
 
-/// What a tool should do in one trial.
+/// The load of one trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
     pub spec: &'a Spec,
-    /// How long to drive, in whole seconds, for tools that stop by time.
+    /// Duration in whole seconds, for tools that stop by time.
     pub seconds: u64,
     /// Requests to send, for tools that stop by count.
     pub count: u64,
-    /// A study's flags for the tool, which replace those that shape the load.
+    /// A study's flags for the tool, which replace the flags that shape the load.
     pub flags: &'a [String],
     /// A private folder for scripts.
     pub scratch: &'a Path,
 }
 
 impl Order<'_> {
-    /// What templates and expressions see of a case.
+    /// Variables for templates and expressions.
     pub(super) fn names(&self) -> Names {
         let spec = self.spec;
         let (tcp, unix) = match &spec.endpoint.address {
@@ -145,7 +145,7 @@ impl Order<'_> {
     }
 }
 
-/// What a tool reported about one trial.
+/// A tool's report about one trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Requests that the tool counts as answered.
@@ -169,12 +169,12 @@ impl PartialEq for Tool {
 impl Eq for Tool {}
 
 impl Tool {
-    /// Whether it can speak this protocol at all.
+    /// Whether the tool speaks this protocol.
     pub fn speaks(&self, protocol: &Protocol) -> bool {
         self.speaks.iter().any(|name| name == protocol.kind().name)
     }
 
-    /// Whether its arguments, which every user of the machine can read, contain a password.
+    /// Whether the arguments, which every user of the machine can read, contain a password.
     pub fn shows_password(&self, spec: &Spec) -> bool {
         self.shows_password
             && spec
@@ -184,7 +184,7 @@ impl Tool {
                 .is_some_and(|password| password.is_some())
     }
 
-    /// Command-line arguments for one trial, after their files are written.
+    /// Writes the tool's files, and returns the arguments for one trial.
     pub(super) fn arguments(&self, order: &Order<'_>) -> Result<Vec<String>, String> {
         self.command_line(order).map_err(|why| format!("{} {why}", self.name))
     }
@@ -218,7 +218,7 @@ impl Tool {
         shlex::split(&line).ok_or_else(|| format!("has a quote that is not closed in `{line}`"))
     }
 
-    /// What it takes from its environment.
+    /// The environment variables for one trial.
     pub(super) fn environment(&self, order: &Order<'_>) -> Result<Vec<(String, String)>, String> {
         let names = order.names();
         let rendered = self.environment.iter();
@@ -228,14 +228,13 @@ impl Tool {
             .collect()
     }
 
-    /// How often it runs in a trial.
+    /// Runs per trial.
     pub(super) fn runs(&self, order: &Order<'_>) -> Result<u64, String> {
         let Some(runs) = &self.runs else { return Ok(1) };
         Ok(output::number(&evaluate(runs, &order.names())?)? as u64)
     }
 
-    /// Reads what it printed. The number is the nanoseconds from its start to its end, for the tool that times nothing
-    /// itself.
+    /// Parses the tool's output. `elapsed_ns` is the duration of the process, for tools that time nothing themselves.
     pub fn read(&self, output: &str, order: &Order<'_>, elapsed_ns: u64) -> Result<Reading, String> {
         let mut names = order.names();
         let lines = self.output.lines.iter().map(|line| render("lines", line, &names));
@@ -285,7 +284,7 @@ impl Tool {
     }
 }
 
-/// The number that an expression makes, if it makes one. None is below zero.
+/// The value of an expression as a number, at least 0; `None` if undefined.
 fn figure(expression: &str, names: &Names) -> Result<Option<f64>, String> {
     let value = evaluate(expression, names).map_err(|why| format!("`{expression}` is not a number: {why}"))?;
     if value.is_undefined() {
@@ -294,7 +293,7 @@ fn figure(expression: &str, names: &Names) -> Result<Option<f64>, String> {
     output::number(&value).map(|number| Some(number.max(0.0)))
 }
 
-/// Writes a file that the tool reads into the private folder.
+/// Writes a file for the tool into the private folder.
 fn write(order: &Order<'_>, name: &str, content: &[u8]) -> Result<(), String> {
     let path = order.scratch.join(name);
     fs::write(&path, content).map_err(|error| format!("cannot write {}: {error}", path.display()))
