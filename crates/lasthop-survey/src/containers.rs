@@ -1,5 +1,5 @@
-//! What containers are called. The kernel only knows their identity: podman's monitor of each (`conmon`) has both in its
-//! arguments, and Docker's daemon is asked. A name is heard from who has started the container, and from nobody else.
+//! Names of containers. The kernel knows only their ids. podman's monitor of a container (`conmon`) has id and name in
+//! its arguments, and Docker's daemon is asked. A name is accepted only from the process that started the container.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,15 +14,15 @@ use lasthop_protocol::spec::Address;
 use lasthop_system::{connect, facts::Facts, files, listener::command_of, listening_user, process};
 use serde::Deserialize;
 
-/// The daemon's usual socket. Those of users are below `/run/user`.
+/// The system daemon's usual socket. Those of users are below `/run/user`.
 const DOCKER: &str = "/run/docker.sock";
-/// How long all daemons together are waited for, how many are asked, and how much one may say in bytes: some kilobytes
-/// a container.
+/// The time for all daemons together, the most daemons asked, and the longest reply in bytes: some kilobytes per
+/// container.
 const LIMIT: Duration = Duration::from_secs(1);
 const DAEMONS: usize = 16;
 const LONGEST: u64 = 4 << 20;
 
-/// Names by identity, of these containers, each with the parent of a process in it. Whom nobody answers for has none.
+/// Names by id of these containers, each given with the parent of a process in it. Unknown names are missing.
 #[must_use]
 pub fn names(mut unnamed: Vec<(&str, i32)>) -> HashMap<String, String> {
     let monitored = |(id, parent): &(&str, i32)| Some(((*id).to_owned(), monitored(id, *parent)?));
@@ -48,10 +48,10 @@ pub fn names(mut unnamed: Vec<(&str, i32)>) -> HashMap<String, String> {
     names
 }
 
-/// The name that podman's monitor has for a container, if it is the parent of a process in it and not within a container
-/// itself: nobody else's process comes to be that.
+/// The name from podman's monitor, if that is the parent of a process in the container and not in a container itself:
+/// no other user's process can become that parent.
 fn monitored(id: &str, parent: i32) -> Option<String> {
-    // As many as there are pid namespaces around it.
+    // One pid for each pid namespace around the process.
     let pids = Facts::here().field(&format!("/proc/{parent}/status"), "NSpid")?;
     let is_monitor = command_of(parent) == "conmon" && pids.split_ascii_whitespace().count() == 1;
     let arguments = is_monitor.then(|| process::arguments(parent))?;
@@ -59,16 +59,16 @@ fn monitored(id: &str, parent: i32) -> Option<String> {
     (told == id).then(|| option(&arguments, "-n"))?
 }
 
-/// What follows an option in the arguments of a process.
+/// The argument after an option.
 fn option(arguments: &[String], option: &str) -> Option<String> {
     let mut words = arguments.iter().skip_while(|word| *word != option);
     words.nth(1).cloned()
 }
 
-/// A socket where a Docker daemon listens, and whose the daemon is, if it is only heard about containers of that user.
+/// Socket of a Docker daemon, and its user if it is asked only about that user's containers.
 type Daemon = (PathBuf, Option<u32>);
 
-/// The system's, the one of `DOCKER_HOST`, and those of these users.
+/// The sockets of the system's daemon, of `DOCKER_HOST`, and of these users' daemons.
 fn daemons(users: BTreeSet<u32>) -> Vec<Daemon> {
     let told = std::env::var("DOCKER_HOST").unwrap_or_default();
     let told = told.strip_prefix("unix://").map(PathBuf::from);
@@ -79,17 +79,17 @@ fn daemons(users: BTreeSet<u32>) -> Vec<Daemon> {
     own.chain(users).take(DAEMONS).collect()
 }
 
-/// Asks all of them at once, and returns whose replies have come in time, in the order of the daemons. Somebody's daemon
-/// may say a word a second.
+/// Asks all daemons at once. Returns replies that come in time, in the order of the daemons. A malicious daemon may
+/// reply very slowly.
 fn answers(daemons: Vec<Daemon>, limit: Duration) -> Vec<(Option<u32>, Vec<u8>)> {
     let (sender, replies) = mpsc::channel();
     for (number, (socket, user)) in daemons.into_iter().enumerate() {
         let sender = sender.clone();
         let asks = move || sender.send((number, user, ask(socket, user, limit)));
-        // One that cannot be asked is one that does not answer.
+        // A failed start counts as no reply.
         let _ = thread::Builder::new().spawn(asks);
     }
-    // It ends when all have answered.
+    // The channel closes when all have replied.
     drop(sender);
     let deadline = Instant::now() + limit;
     let left = || deadline.saturating_duration_since(Instant::now());
@@ -102,16 +102,16 @@ fn answers(daemons: Vec<Daemon>, limit: Duration) -> Vec<(Option<u32>, Vec<u8>)>
 
 fn ask(socket: PathBuf, user: Option<u32>, limit: Duration) -> Option<Vec<u8>> {
     let mut socket = connect(&Address::Unix(socket), limit).ok()?;
-    // The name of a user's socket may be a link to somebody else's.
+    // The path of a user's socket may be a link to another user's.
     let is_theirs = user.is_none() || listening_user(&socket).ok() == user;
-    // Of this version, the reply ends with the connection.
+    // With HTTP/1.0, the reply ends with the connection.
     is_theirs
         .then(|| socket.write_all(b"GET /containers/json HTTP/1.0\r\n\r\n"))?
         .ok()?;
     files::whole(socket, LONGEST).ok()
 }
 
-/// A container, as the daemon tells of it.
+/// A container in the daemon's reply.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Container {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(option(&arguments, "-x"), None);
     }
 
-    /// Its parent is a process that anybody may have started.
+    /// The parent is a process that any user may have started.
     #[test]
     fn only_who_has_started_a_container_names_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ mod tests {
         assert!(sockets((0..1000).collect()).len() < DAEMONS);
     }
 
-    /// Each answers once all have been asked.
+    /// Each daemon replies only after all have been asked.
     #[test]
     fn daemons_are_asked_at_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ mod tests {
             thread::spawn(move || {
                 let (mut client, _) = listener.accept().unwrap();
                 asked.wait();
-                // The one that is not asked hears nothing.
+                // The daemon that is not asked receives nothing.
                 let _ = client.read(&mut [0; 99]);
                 client.write_all(name.as_bytes())
             });

@@ -8,7 +8,7 @@ use super::{
     saving::{Outlook, Saving, Worth},
 };
 
-/// Names are groups, too.
+/// A party that is its own group.
 fn party(name: &str) -> Option<Party> {
     Some(Party {
         name: name.to_owned(),
@@ -22,7 +22,7 @@ fn party(name: &str) -> Option<Party> {
     })
 }
 
-/// A link with so many requests a second, if they are counted.
+/// A link with this many requests per second, if counted.
 pub fn link(client: &str, server: &str, transport: Transport, requests: Option<f64>) -> Link {
     let direction = |rate| Direction {
         bytes_per_second: rate * 100.0,
@@ -51,7 +51,7 @@ pub fn link(client: &str, server: &str, transport: Transport, requests: Option<f
     }
 }
 
-/// The link with CPU time that a Unix socket would save, in microseconds a request.
+/// The link with an outlook: CPU time that a Unix socket would save, in microseconds per request.
 pub fn predicted(link: Link, cpu_us: Interval) -> Link {
     let rate = link.load.map_or(0.0, |load| load.turns_per_second_at_most) / 1e6;
     let outlook = Outlook {

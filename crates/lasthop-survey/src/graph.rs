@@ -1,7 +1,7 @@
-//! The picture of a survey's page: processes and the links between them, clients above servers. SVG without a script.
+//! The picture on a survey's page: processes and their links, clients above servers. SVG without a script.
 //!
-//! Positions across are shares of the width and positions down are pixels, so that it fits a phone and a screen with
-//! text of the same size.
+//! Horizontal positions are percentages and vertical positions are pixels, so that the picture fits phones and screens
+//! with text of the same size.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -15,23 +15,23 @@ use super::{
     saving::Worth,
 };
 
-/// The busiest links are drawn; a table has all of them.
+/// The most links drawn, busiest first; the table has all.
 const MOST: usize = 40;
-/// Boxes side by side: a phone has room for so many, of this width.
+/// Boxes side by side: as many of this width as a phone has room for.
 const PER_ROW: usize = 3;
 const BOX: u32 = 104;
 const BOX_HEIGHT: u32 = 38;
-/// Characters that fit a box: of the name, and of the smaller line below it.
+/// Characters that fit into a box: of the name, and of the smaller line below it.
 const FITS: [usize; 2] = [12, 15];
 const ROW: u32 = 112;
-/// Length of the head of an arrow, which is not part of its line.
+/// Length of an arrowhead, which is not part of its line.
 const HEAD: f64 = 9.0;
-/// How far boxes of even rows are left of where they would be, and those of others right of it, in per cent of the
-/// width, by how many are side by side: so no straight line of boxes hides the links that skip one.
+/// Shift of boxes, left in even rows and right in odd ones, in per cent of the width, by the number of boxes side by
+/// side. Boxes in a straight line would hide links that skip a row.
 const SHIFTS: [f64; PER_ROW] = [13.0, 5.0, 0.0];
-/// Where labels are between two rows.
+/// Heights of labels between two rows.
 const HEIGHTS: [f64; 3] = [0.25, 0.5, 0.75];
-/// How far a second link of the same two processes is beside the first, in per cent of the width.
+/// Shift of a second link between the same two processes, in per cent of the width.
 const BESIDE: f64 = 4.0;
 
 const STYLE: &str = "\
@@ -50,7 +50,7 @@ const STYLE: &str = "\
 .links .cannot-say line{stroke-dasharray:7 4}\
 .legend .glyph{color:var(--own)}";
 
-/// What each colour means, and a mark of it for the legend.
+/// The meaning of each colour, and its mark in the legend.
 const VERDICTS: [(Worth, char, &str); 4] = [
     (Worth::WorthIt, '━', "a Unix socket is worth it"),
     (Worth::DoesNotMatter, '━', "it does not matter"),
@@ -58,10 +58,10 @@ const VERDICTS: [(Worth, char, &str); 4] = [
     (Worth::CannotSay, '╍', "cannot say"),
 ];
 
-/// Who has an end; all that nobody was seen to have are one.
+/// The group at an end of a link; unknown groups share one node.
 type Node = Option<GroupId>;
 
-/// The place of a box: row, and share of the width in per cent.
+/// The place of a box: row, and horizontal position in per cent.
 type Place = (u32, f64);
 
 fn node(end: &Option<Party>) -> Node {
@@ -72,7 +72,7 @@ fn ends(link: &Link) -> (Node, Node) {
     (node(&link.client), node(&link.server))
 }
 
-/// The picture with its legend, as HTML; nothing if no two processes are linked.
+/// The picture with its legend, as HTML; empty if no two processes are linked.
 #[must_use]
 pub fn figure(links: &[&Link]) -> String {
     let mut links = links.to_vec();
@@ -109,7 +109,7 @@ fn legend(links: &[&Link]) -> String {
     format!("<ul class=\"legend\">{entries}<li class=\"dim\">wider: more requests/s</li></ul>\n")
 }
 
-/// The heads of arrows, then all links, then their labels, which no link crosses.
+/// Arrowheads, then all links, then their labels, which no link crosses.
 fn lines(links: &[&Link], places: &BTreeMap<Node, Place>) -> String {
     let heads = VERDICTS.map(|(worth, ..)| {
         let word = worth.word();
@@ -127,7 +127,7 @@ fn lines(links: &[&Link], places: &BTreeMap<Node, Place>) -> String {
             let (row, across) = places[&node];
             (row, across + BESIDE * before as f64)
         });
-        // Those from the same row are at different heights, so that they do not hide each other.
+        // Labels from the same row have different heights, so that they do not hide each other.
         let height = HEIGHTS[drawn.iter().filter(|(node, _)| places[node].0 == from.0).count() % HEIGHTS.len()];
         drawn.push(edge);
         lines.push_str(&line(link, from, to));
@@ -136,11 +136,11 @@ fn lines(links: &[&Link], places: &BTreeMap<Node, Place>) -> String {
     lines + &labels
 }
 
-/// Clients above their servers: the row and the share of the width of each process, and the number of rows.
+/// The place of each process, clients above their servers, and the number of rows.
 fn places(links: &[&Link]) -> (BTreeMap<Node, Place>, u32) {
     let edges: Vec<(Node, Node)> = links.iter().map(|link| ends(link)).collect();
     let mut levels: BTreeMap<Node, usize> = edges.iter().flat_map(|(from, to)| [(*from, 0), (*to, 0)]).collect();
-    // Who is deeper than there are processes is in a circle.
+    // A process deeper than the number of processes is in a circle.
     for _ in 0..levels.len() {
         for (from, to) in &edges {
             let below = levels[from] + 1;
@@ -148,7 +148,7 @@ fn places(links: &[&Link]) -> (BTreeMap<Node, Place>, u32) {
         }
     }
     let mut rows: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
-    // In the order of the links, so that the busiest are first.
+    // In the order of the links, busiest first.
     for node in edges.iter().flat_map(|(from, to)| [*from, *to]) {
         let row = rows.entry(levels[&node]).or_default();
         if !row.contains(&node) {
@@ -176,7 +176,7 @@ fn worth(link: &Link) -> Worth {
     link.outlook.as_ref().map_or(Worth::CannotSay, |outlook| outlook.worth)
 }
 
-/// From box to the head of an arrow at another: the ends of a line, in pixels down.
+/// The vertical ends of a line from one box to the arrowhead at another, in pixels.
 fn borders(from: Place, to: Place) -> [f64; 2] {
     let half = f64::from(BOX_HEIGHT / 2);
     let [one, other] = [from.0, to.0].map(middle);
@@ -191,7 +191,7 @@ fn line(link: &Link, from: Place, to: Place) -> String {
     let word = worth(link).word();
     let [top, bottom] = borders(from, to);
     let turns = link.load.map_or(0.0, |load| load.turns_per_second_at_most);
-    // 1.5 pixels for none, one more for each factor of 5: 7 at 10,000 a second.
+    // 1.5 pixels without traffic, one more for each factor of 5: 7 at 10,000 per second.
     let width = 1.5 + turns.max(0.0).ln_1p() / 5f64.ln();
     format!(
         "<g class=\"{word}\"><title>{}</title><line x1=\"{:.1}%\" y1=\"{top}\" x2=\"{:.1}%\" y2=\"{bottom}\" \
@@ -202,7 +202,7 @@ fn line(link: &Link, from: Place, to: Place) -> String {
     )
 }
 
-/// What goes over a link, at a height between its first two rows, where no box is.
+/// A link's label, at a height between its first two rows, where there is no box.
 fn label(link: &Link, from: Place, to: Place, height: f64) -> String {
     let [top, bottom] = borders(from, to);
     let down = f64::from(ROW - BOX_HEIGHT) * height;
@@ -219,7 +219,7 @@ fn label(link: &Link, from: Place, to: Place, height: f64) -> String {
     )
 }
 
-/// `nginx → gunicorn: 430/s, a Unix socket is worth it`
+/// A link in words: `nginx → gunicorn: 430/s, a Unix socket is worth it`.
 fn told(link: &Link) -> String {
     let verdict = VERDICTS.iter().find(|(known, ..)| *known == worth(link));
     let said = rate(link)
@@ -250,7 +250,7 @@ fn drawn(party: Option<&Party>, (row, across): Place) -> String {
     )
 }
 
-/// As much as fits a box.
+/// The text, cut to fit a box.
 fn short(text: &str, fits: usize) -> String {
     if text.chars().count() <= fits {
         return text.to_owned();

@@ -1,16 +1,16 @@
-//! `lasthop survey`: the links between processes of this machine that run now, how busy each is, and what another socket
-//! would save.
+//! `lasthop survey`: the links between running processes of this machine, the traffic of each, and the saving with
+//! another socket.
 //!
-//! It asks the kernel for sockets and their counters, and reads `/proc`. It attaches to nothing, sends nothing over the
-//! links and reads nothing that goes over them.
+//! The survey asks the kernel for sockets and their counters, and reads `/proc`. It attaches to nothing, sends nothing
+//! over the links and reads none of their traffic.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `spaces`, `processes` | network namespaces; who has a socket, which processes are one server |
-//! | `containers` | what containers are called |
-//! | [`watch`] | connections and what they count, for some seconds |
+//! | `spaces`, `processes` | network namespaces; owners of sockets, and the processes of one server |
+//! | `containers` | names of containers |
+//! | [`watch`] | connections and their counters, for some seconds |
 //! | [`links`] | the result: links with their load |
-//! | [`saving`] | what a Unix socket would save |
+//! | [`saving`] | the saving with a Unix socket |
 //! | [`page`], `graph` | the result for people, with a picture, and as CSV |
 
 mod containers;
@@ -32,11 +32,11 @@ use processes::Processes;
 use spaces::Spaces;
 use watch::Timing;
 
-/// The CPU time for completing after an interrupt what was seen, in nanoseconds.
+/// CPU time to complete the result after an interrupt, in nanoseconds.
 const LAST_LOOK: u64 = 2_000_000_000;
 
-/// Whether lasthop has looked for so long since an interrupt that it looks at nothing more. How much there is to look at
-/// is up to every user of the machine. Only the thread that watches asks.
+/// Whether the time after an interrupt is used up: every user of the machine can lengthen the work. Only the watching
+/// thread asks.
 fn is_out_of_time() -> bool {
     static HEARD: OnceLock<u64> = OnceLock::new();
     interrupt::heard() && {
@@ -45,7 +45,7 @@ fn is_out_of_time() -> bool {
     }
 }
 
-/// Watches this machine, and says when it has begun.
+/// Watches this machine. Calls `begun` when the watch begins.
 pub fn survey(timing: Timing, begun: impl FnOnce()) -> io::Result<Survey> {
     let mut spaces = Spaces::own()?;
     let mut processes = Processes::default();

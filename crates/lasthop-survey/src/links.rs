@@ -1,4 +1,4 @@
-//! The links that were seen: who talks to whom, over what, and how much.
+//! The links of a survey: client, server, address and traffic.
 
 use std::{
     cmp::Reverse,
@@ -21,15 +21,15 @@ use super::{
 
 pub const SCHEMA: &str = "lasthop-survey/1";
 
-/// Digits of the identity of a container that has no name.
+/// Digits of a container's id, used in place of an unknown name.
 const SHORT_ID: usize = 12;
-/// Turns of a connection that was opened and closed meanwhile: with one it is a request; with more it may begin with a
-/// handshake or a login, which are lost among many.
+/// Turns of a short connection: about one is a single request. More may include a handshake or a login, which are
+/// negligible among many.
 const ONE_REQUEST: f64 = 1.2;
 const MANY: f64 = 50.0;
-/// So many times more segments one way than the other are no replies.
+/// The ratio of segments from which the rarer direction carries no replies.
 const ONE_WAY: f64 = 32.0;
-/// The most segments of a reply that are told from replies of any length, and how exactly.
+/// The most segments per reply that are recognised, and the tolerance.
 const PIECES: f64 = 4.0;
 const PIECES_EXACT: f64 = 0.05;
 
@@ -151,7 +151,7 @@ impl Survey {
     pub(super) fn of(seen: &Seen, processes: &mut Processes, unseen: BTreeMap<Unseen, usize>) -> Self {
         let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
         for (tree, (count, cpu)) in processes.used() {
-            // Who has only been seen now is nobody's end.
+            // A group that is new at the end has no link.
             let sum = used.entry(seen.clients.get(tree).copied().unwrap_or(tree)).or_default();
             *sum = (sum.0 + count, sum.1 + cpu);
         }
@@ -237,7 +237,7 @@ fn missing(seen: &Seen, processes: &Processes, unseen: BTreeMap<Unseen, usize>) 
 struct Parties<'a> {
     processes: &'a Processes,
     used: BTreeMap<GroupId, (u32, f64)>,
-    /// Names of containers.
+    /// Names of containers by id.
     names: HashMap<String, String>,
     seconds: f64,
 }
@@ -256,7 +256,7 @@ impl Parties<'_> {
         }
     }
 
-    /// `container web`, `nginx.service`
+    /// A place in words: `container web`, `nginx.service`.
     fn place(&self, place: &Place) -> String {
         match place {
             Place::Container(id) => {
@@ -338,7 +338,7 @@ impl Parties<'_> {
 }
 
 impl Link {
-    /// `nginx → gunicorn`
+    /// The name of a link: `nginx → gunicorn`.
     #[must_use]
     pub fn name(&self) -> String {
         let client = called(self.client.as_ref());
@@ -348,7 +348,7 @@ impl Link {
         }
     }
 
-    /// Whether its name or address has this text.
+    /// Whether the link's name or address contains this text.
     #[must_use]
     pub fn has(&self, text: &str) -> bool {
         let parties = [&self.client, &self.server].into_iter().flatten();
@@ -359,7 +359,7 @@ impl Link {
     }
 }
 
-/// `redis-server`, `redis-server (container cache)`; a unit is said where its name is another.
+/// The name of a party: `redis-server`, `redis-server (container cache)`; a unit is added if its name differs.
 fn called(party: Option<&Party>) -> String {
     let Some(Party { name, place, .. }) = party else {
         return "unknown".to_owned();
@@ -370,7 +370,7 @@ fn called(party: Option<&Party>) -> String {
     }
 }
 
-/// What went over a link, per second.
+/// The traffic of a link, per second.
 fn load(traffic: &Traffic, seconds: f64) -> LinkLoad {
     let Traffic { counted, .. } = traffic;
     let direction = |bytes: u64, segments: u64| Direction {

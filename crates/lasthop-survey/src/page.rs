@@ -19,10 +19,10 @@ use super::{
     saving::{Outlook, Saving, Worth},
 };
 
-/// A link without counters is shown if both of its ends use that much of a CPU.
+/// The share of a CPU that both ends of a link without counters must use for it to be shown.
 const BUSY: f64 = 0.005;
 
-/// The most names that a line has.
+/// The most names in a line.
 const NAMES: usize = 5;
 
 /// The page of a survey, with a picture of its links.
@@ -31,12 +31,12 @@ pub fn page(survey: &Survey, all: bool) -> Vec<u8> {
     html::document_with(&document(survey, all), &graph::figure(&busy(survey, all)))
 }
 
-/// The links that something went over, or all.
+/// Links with traffic, or all.
 fn busy(survey: &Survey, all: bool) -> Vec<&Link> {
     survey.links.iter().filter(|link| all || is_busy(link)).collect()
 }
 
-/// The document of a survey; `all` with the links that nothing or little went over, or that nothing is known of.
+/// The document of a survey; `all` includes links with little or no traffic, or without known savings.
 #[must_use]
 pub fn document(survey: &Survey, all: bool) -> Document {
     let busy = busy(survey, all);
@@ -74,7 +74,7 @@ pub fn document(survey: &Survey, all: bool) -> Document {
     }
 }
 
-/// How many links are worth a Unix socket, in a line. Figures of another machine make it a guess.
+/// The number of links worth a Unix socket, in a sentence. Figures from another machine make it a guess.
 fn advice(shown: &[&Link]) -> Text {
     let worth = |wanted: Worth| {
         let all = shown.iter().filter_map(|link| link.outlook.as_ref());
@@ -106,7 +106,7 @@ fn advice(shown: &[&Link]) -> Text {
     Text::of(tone, said + ".")
 }
 
-/// Whether its figures were measured on another machine.
+/// Whether the figures were measured on another machine.
 fn is_elsewhere(outlook: &Outlook) -> bool {
     outlook.saving.as_ref().is_some_and(|saving| !saving.here)
 }
@@ -123,13 +123,13 @@ fn items(lines: Vec<String>) -> Vec<Block> {
     lines.into_iter().map(|line| Block::Item(line.into())).collect()
 }
 
-/// Whether a verdict is more than that nothing is known.
+/// Whether anything is known about a link's saving.
 fn is_known(link: &Link) -> bool {
     let outlook = link.outlook.as_ref();
     outlook.is_some_and(|outlook| outlook.experiment.is_some() || outlook.worth != Worth::CannotSay)
 }
 
-/// Links that no experiment is like, if there are some.
+/// Links that no experiment resembles, if any.
 fn nothing_known(links: &[&Link], names: &Names) -> Option<Block> {
     let all: Said = links.iter().map(|link| names.of_link(link)).collect();
     let more = "`--verbose` shows them.";
@@ -141,7 +141,7 @@ fn nothing_known(links: &[&Link], names: &Names) -> Option<Block> {
     })
 }
 
-/// How many links are left out of a table, if some are.
+/// The number of links left out of a table, if any.
 fn counted_out(idle: usize) -> Option<Block> {
     let links = counted(idle as u64, "idle link");
     (idle > 0).then(|| Block::legend(format!("Not shown: {links}, for --verbose.")))
@@ -175,7 +175,7 @@ fn table(links: &[&Link], all: bool) -> Table {
         .table()
 }
 
-/// `8.1 to 9.9`
+/// A saving in words: `8.1 to 9.9`.
 fn saved(link: &Link, of: impl Fn(&Saving) -> Interval) -> String {
     let saving = link.outlook.as_ref().and_then(|outlook| outlook.saving.as_ref());
     saving.map_or_else(
@@ -197,10 +197,10 @@ fn verdict(outlook: Option<&Outlook>) -> Cell {
     })
 }
 
-/// Names, each once.
+/// Distinct names.
 type Said = IndexSet<String>;
 
-/// `a → b, c → d and 7 more`
+/// Names in words: `a → b, c → d and 7 more`.
 fn listed(names: &Said) -> String {
     let first: Vec<&str> = names.iter().map(String::as_str).take(NAMES).collect();
     match names.len().saturating_sub(NAMES) {
@@ -209,7 +209,7 @@ fn listed(names: &Said) -> String {
     }
 }
 
-/// How many links have a name.
+/// The number of links by name.
 struct Names(HashMap<String, u32>);
 
 impl Names {
@@ -231,7 +231,7 @@ impl Names {
     }
 }
 
-/// What each verdict rests on, links with the same reason together.
+/// The reason of each verdict; links with the same reason share a line.
 fn reasons(links: &[&Link], names: &Names) -> Vec<String> {
     let mut said: IndexMap<String, Said> = IndexMap::new();
     for link in links {
@@ -259,7 +259,7 @@ fn reasons(links: &[&Link], names: &Names) -> Vec<String> {
         .collect()
 }
 
-/// The commands that know more, each once.
+/// Distinct commands for further measurements.
 fn next(links: &[&Link], names: &Names) -> Vec<String> {
     let mut said: IndexMap<String, Said> = IndexMap::new();
     for link in links {
@@ -284,14 +284,14 @@ fn next(links: &[&Link], names: &Names) -> Vec<String> {
         .collect()
 }
 
-/// `127.0.0.1:8000`, `172.18.0.3:8080 (bridge)`, `127.0.0.1:80 → 172.18.0.3:8080 (bridge)`
+/// Address of a link: `127.0.0.1:8000`, `172.18.0.3:8080 (bridge)`, `127.0.0.1:80 → 172.18.0.3:8080 (bridge)`
 fn over(link: &Link) -> String {
     let published = link.published.iter().map(|address| format!("{address} → "));
     let suffix = if link.crosses { " (bridge)" } else { "" };
     format!("{}{}{suffix}", published.collect::<String>(), link.address)
 }
 
-/// `430/s`, `≤ 430/s`, `3.4 MB/s`; nothing where the kernel does not count.
+/// Traffic in words: `430/s`, `≤ 430/s`, `3.4 MB/s`; `None` if the kernel does not count it.
 pub(super) fn rate(link: &Link) -> Option<String> {
     let load = link.load.as_ref()?;
     let requests = requests(load);
@@ -302,7 +302,7 @@ pub(super) fn rate(link: &Link) -> Option<String> {
     })
 }
 
-/// `430`, `≤ 430`, `3.4 MB/s`
+/// Requests per second in words: `430`, `≤ 430`, `3.4 MB/s`.
 fn requests(load: &LinkLoad) -> String {
     let most = Significant(load.turns_per_second_at_most);
     match (load.shape, load.requests_per_second) {
@@ -315,7 +315,7 @@ fn requests(load: &LinkLoad) -> String {
     }
 }
 
-/// `4 kept`, `one a request`, `3.2/s`
+/// Connections in words: `4 kept`, `one a request`, `3.2/s`.
 fn connections(link: &Link) -> String {
     let open = Count(link.connections);
     match link.load.map(|load| load.shape) {
@@ -343,7 +343,7 @@ fn cpus(link: &Link) -> String {
     }
 }
 
-/// What the words of the table mean, of those that are in it.
+/// Explanations of terms in the table.
 fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
     let has = |wanted: Shape| {
         links
@@ -381,7 +381,7 @@ fn legend(links: &[&Link], all: bool) -> impl Iterator<Item = String> {
         .map(|(_, sentence)| sentence.to_owned())
 }
 
-/// The columns of CSV: their names, and where they are in the JSON of a link.
+/// The columns of CSV: names, and paths in the JSON of a link.
 const CSV: [(&str, &str); 24] = [
     ("client", "/client/name"),
     ("client_place", "/client/place"),
@@ -440,7 +440,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{link, predicted, survey};
 
-    /// Names that other people chose.
+    /// Names that other users chose.
     const HOSTILE: &str = "</title><script>";
 
     fn example() -> Survey {
@@ -497,7 +497,7 @@ mod tests {
         Some(Outlook::because(worth, because))
     }
 
-    /// No rows of nothing.
+    /// Unknown links get no empty rows.
     #[test]
     fn links_that_nothing_is_known_of_are_a_line() {
         let mut example = example();
@@ -516,7 +516,7 @@ mod tests {
         );
     }
 
-    /// Lines that name links have an end, however many have one reason.
+    /// Lines of link names are short, however many links share a reason.
     #[test]
     fn many_links_are_told_in_few_lines() {
         const MANY: usize = 50_000;
@@ -545,7 +545,7 @@ mod tests {
         assert!(terminal(&nothing, false).contains("Root sees more: `sudo lasthop survey`."));
     }
 
-    /// Also of processes that are each other's clients.
+    /// Also with processes that are each other's clients.
     #[test]
     fn the_picture_has_each_process_and_link_once() {
         let page = String::from_utf8(page(&example(), true)).unwrap();

@@ -1,5 +1,5 @@
-//! Which process has a socket, and which processes are one server: those of one program and name that descend from each
-//! other. Whoever has started two servers makes them no relatives: a service manager starts everybody's.
+//! The process that owns a socket, and the processes of one server: those of one program and name that descend from
+//! each other. A common parent does not relate two servers, because a service manager starts all of them.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,61 +16,61 @@ use lasthop_system::{
 
 use super::is_out_of_time;
 
-/// Number of a tree of processes in [`Processes`].
+/// Number of a process tree in [`Processes`].
 pub type GroupId = usize;
 
-/// A pid and when its process has begun, in ticks since boot: pids are used again.
+/// A pid and the start of its process, in ticks since boot: pids are reused.
 type ProcessId = (i32, u64);
 
-/// Endings of the files that interpreters run.
+/// Extensions of files that interpreters run.
 const SCRIPTS: [&str; 10] = ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "jar", "sh"];
 /// Bytes of a command in `/proc/PID/comm`.
 const COMMAND: usize = 15;
-/// The longest name of a program, in characters: that of a file. A process may call itself anything.
+/// The longest name of a program, in characters, as for files. A process may call itself anything.
 const NAME: usize = 255;
-/// Digits of the identity of a container.
+/// Digits of a container's id.
 const ID: usize = 64;
 
-/// Where a process runs, by the name of its cgroup.
+/// The place of a process, by the name of its cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// A container, by its identity.
+    /// A container, by its id.
     Container(String),
     /// A service of systemd.
     Unit(String),
 }
 
-/// What trees of processes have in common that may be one client.
+/// The common properties of process trees that may be one client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     pub name: String,
-    /// What the program is called: how it was called, its file, its command.
+    /// Names of the program: as called, its file, its command.
     pub programs: Vec<String>,
     executable: Option<PathBuf>,
     pub place: Option<Place>,
-    /// The parent of the eldest.
+    /// The parent of the tree's eldest process.
     parent: i32,
 }
 
-/// What is known of the machine's processes.
+/// The known processes of the machine.
 #[derive(Debug, Default)]
 pub struct Processes {
     groups: Vec<Group>,
     numbers: HashMap<Group, usize>,
-    /// The number of the group that each tree is of.
+    /// The group's number for each tree.
     trees: Vec<usize>,
-    /// The trees by their eldest processes.
+    /// Trees by their eldest process.
     eldest: HashMap<ProcessId, GroupId>,
     of: HashMap<i32, (u64, GroupId)>,
-    /// Who has a socket, by its inode.
+    /// Owners of sockets, by inode.
     owners: HashMap<u64, GroupId>,
-    /// Processes that have some of these.
+    /// Processes that own some of these.
     holders: HashSet<i32>,
-    /// Sockets that nobody was found to have.
+    /// Sockets whose owner was not found.
     nobodys: HashSet<u64>,
-    /// Processes whose descriptors lasthop may not see.
+    /// Processes whose descriptors lasthop may not read.
     pub hidden: HashSet<i32>,
-    /// Whether `/proc` does not even list those of other users.
+    /// Whether `/proc` hides other users' processes altogether.
     pub hides: bool,
     /// CPU time of each process when the watch began, in nanoseconds.
     began: HashMap<ProcessId, u64>,
@@ -79,7 +79,7 @@ pub struct Processes {
 impl Processes {
     /// Reads the clocks of all processes.
     pub fn begin(&mut self) {
-        // There is always a first process, which is another user's.
+        // Process 1 always exists, and belongs to another user.
         self.hides = !Path::new("/proc/1").exists();
         self.began = process::all()
             .into_iter()
@@ -87,13 +87,13 @@ impl Processes {
             .collect();
     }
 
-    /// Who has a socket, as far as [`find`](Self::find) has seen it.
+    /// The owner of a socket, as far as [`find`](Self::find) has found it.
     #[must_use]
     pub fn owner(&self, inode: u64) -> Option<GroupId> {
         self.owners.get(&inode).copied()
     }
 
-    /// Looks for who has these sockets, in every process.
+    /// Searches all processes for the owners of these sockets.
     pub fn find(&mut self, wanted: &HashSet<u64>) {
         let is_new = |inode: &u64| !self.owners.contains_key(inode) && !self.nobodys.contains(inode);
         let mut missing: HashSet<u64> = wanted.iter().copied().filter(is_new).collect();
@@ -101,8 +101,8 @@ impl Processes {
             return;
         }
         let mut all = process::all();
-        // Pid 1 holds the sockets that systemd activates; the server is whoever holds one beside it. Who has others of these
-        // sockets probably has the new ones.
+        // Pid 1 holds sockets that systemd activates; the server is the other holder. A process with some of these
+        // sockets probably has the new ones too.
         all.sort_by_key(|pid| (*pid == 1, !self.holders.contains(pid), *pid));
         for pid in all {
             self.find_in(pid, &mut missing);
@@ -113,7 +113,7 @@ impl Processes {
         self.nobodys.extend(missing);
     }
 
-    /// Looks for sockets in one process, and takes those that it has from the set.
+    /// Searches one process for sockets, and removes those found from the set.
     fn find_in(&mut self, pid: i32, missing: &mut HashSet<u64>) {
         if let Err(error) = fs::read_dir(format!("/proc/{pid}/fd"))
             && error.kind() == io::ErrorKind::PermissionDenied
@@ -132,18 +132,18 @@ impl Processes {
         }
     }
 
-    /// What is known of a tree.
+    /// The properties of a tree.
     #[must_use]
     pub fn group(&self, tree: GroupId) -> &Group {
         &self.groups[self.trees[tree]]
     }
 
-    /// The tree of a process; `None` if it is gone.
+    /// The tree of a process; `None` if the process is gone.
     pub fn group_of(&mut self, pid: i32) -> Option<GroupId> {
         self.tree_of(&Stat::of(pid)?)
     }
 
-    /// The tree of the process that had a pid at a time, in monotonic nanoseconds; `None` if it is gone.
+    /// The tree of the process that had a pid at a time, in monotonic nanoseconds; `None` if the process is gone.
     pub fn group_at(&mut self, pid: i32, at_ns: u64) -> Option<GroupId> {
         let stat = Stat::of(pid).filter(|stat| stat.began() <= at_ns)?;
         self.tree_of(&stat)
@@ -193,8 +193,8 @@ impl Processes {
         }))
     }
 
-    /// For each tree the one that it is counted with. Those that serve nobody are one client if they have the same parent,
-    /// as the programs that a script calls in turn.
+    /// For each tree, the tree that it is counted with. Trees that are no servers and have the same parent are one
+    /// client, such as programs that a script calls in turn.
     #[must_use]
     pub fn clients(&self, servers: &HashSet<GroupId>) -> Vec<GroupId> {
         let mut first: HashMap<usize, GroupId> = HashMap::new();
@@ -207,7 +207,7 @@ impl Processes {
             .collect()
     }
 
-    /// The containers that were seen, by identity, each with the parent of a process in it. One of these has started it.
+    /// Ids of the containers seen, each with the parent of a process in it. One of these parents started the container.
     pub fn containers(&self) -> Vec<(&str, i32)> {
         let groups = self.groups.iter();
         groups
@@ -218,8 +218,7 @@ impl Processes {
             .collect()
     }
 
-    /// Number of processes of each tree that run now, and the CPU seconds that they used since the watch began. What ended
-    /// meanwhile is not counted.
+    /// Present processes of each tree, and their CPU seconds since the watch began. Ended processes are not counted.
     pub fn used(&mut self) -> BTreeMap<GroupId, (u32, f64)> {
         let mut used: BTreeMap<GroupId, (u32, f64)> = BTreeMap::new();
         for stat in process::all().into_iter().filter_map(Stat::of) {
@@ -234,11 +233,11 @@ impl Processes {
     }
 }
 
-/// A process as `ps` would show it, without its environment.
+/// A process as `ps` shows it, without its environment.
 struct Process {
     id: ProcessId,
     parent: i32,
-    /// `None` where only its owner sees that.
+    /// `None` if only the process's owner may read it.
     executable: Option<PathBuf>,
     name: String,
     programs: Vec<String>,
@@ -283,16 +282,16 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path).trim_end_matches(" (deleted)")
 }
 
-/// The program of a first argument: its file's name, without what servers write behind it (`nginx: worker process`,
-/// `redis-server 127.0.0.1:6379`).
+/// The program in a first argument: the file's name, without a server's title (`nginx: worker process`, `redis-server
+/// 127.0.0.1:6379`).
 fn program(first: &str) -> &str {
     file_name(first.split([' ', ':']).next().unwrap_or(first))
 }
 
-/// What people call a process: its program, or the script or module that an interpreter runs.
+/// The common name of a process: its program, or the script or module that an interpreter runs.
 fn name(command: &str, arguments: &[String]) -> String {
     let Some((first, others)) = arguments.split_first() else {
-        // A thread of the kernel, or one that has ended.
+        // A kernel thread, or an ended process.
         return command.to_owned();
     };
     let program = Some(program(first))
@@ -302,7 +301,7 @@ fn name(command: &str, arguments: &[String]) -> String {
         .windows(2)
         .find(|pair| pair[0] == "-m")
         .map(|pair| pair[1].as_str());
-    // Options before a script have no value of their own, or one that ends in no such way.
+    // An option before a script has no value, or none with such an extension.
     let script = others.iter().map(|word| file_name(word)).take(4).find(|file| {
         let ending = Path::new(file).extension().and_then(|ending| ending.to_str());
         let is_command = file.get(..file.len().min(COMMAND)) == Some(command) && *file != program;
@@ -316,7 +315,7 @@ fn name(command: &str, arguments: &[String]) -> String {
     }
 }
 
-/// By the cgroups of a process: `docker-4f1e….scope`, `nginx.service`.
+/// The place in a process's cgroups: `docker-4f1e….scope`, `nginx.service`.
 fn place(cgroups: &str) -> Option<Place> {
     let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(|path| path.rsplit('/')).find_map(|part| {
@@ -394,17 +393,17 @@ mod tests {
         assert_eq!(place(""), None);
     }
 
-    /// Whoever has started both: this test, a service manager or a shell.
+    /// Whatever their common parent is: this test, a service manager or a shell.
     #[test]
     fn twins_are_two_servers_and_one_client() {
         let mut children: Vec<std::process::Child> = (0..2)
             .map(|_| {
                 let mut command = std::process::Command::new("sleep");
-                // Which is a process's own word.
+                // A process chooses this text itself.
                 command.arg0("sleep".repeat(1000)).arg("1000").spawn().unwrap()
             })
             .collect();
-        // Until `exec`, a child is what its parent is.
+        // Until `exec`, a child looks like its parent.
         let has_begun = |pid: i32| command_of(pid) == "sleep" && !process::arguments(pid).is_empty();
         while !children.iter().all(|child| has_begun(child.id() as i32)) {
             std::thread::yield_now();
@@ -447,7 +446,7 @@ mod tests {
         parent.wait().unwrap();
     }
 
-    /// A pid that is used again is another process, whatever had it before.
+    /// A reused pid belongs to another process.
     #[test]
     fn a_pid_is_of_the_process_that_had_it_then() {
         let own = std::process::id() as i32;

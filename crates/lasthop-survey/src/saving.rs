@@ -1,5 +1,5 @@
-//! What a Unix socket would save on a link: the experiment whose link is most like it, and what that found, here or on
-//! another machine. Nothing is promised without an interval.
+//! The saving with a Unix socket on a link: the experiment whose link is most similar, and its results, here or on
+//! another machine. Every saving has an interval.
 
 use std::{
     cmp::Reverse,
@@ -28,23 +28,23 @@ use serde::Serialize;
 
 use super::links::{Link, LinkLoad, Party, Shape};
 
-/// What is saved matters from this share of a CPU on.
+/// The least saving that matters, as a share of a CPU.
 const MATTERS: f64 = 0.01;
-/// How much further the ends of an interval are that was found on another machine, after the speed of the CPUs: system
-/// calls differ more between machines than arithmetic.
+/// Widens the interval of a result from another machine, after scaling by CPU speed: system calls differ more between
+/// machines than arithmetic.
 const ELSEWHERE: f64 = 1.5;
-/// The same where the speed of one of the CPUs is not known.
+/// Widens it if the speed of one of the CPUs is unknown.
 const UNKNOWN_SPEED: f64 = 2.5;
-/// Share of a CPU from which on a process is taken to be at full load.
+/// The share of a CPU from which a process counts as fully loaded.
 const BUSY: f64 = 0.5;
-/// How many times as much a request may save that wakes somebody than one at full load, where no answers tell. docs/survey.md
-/// has what was measured.
+/// How many times more a request may save if it wakes a process than at full load, unless answers tell. docs/survey.md
+/// has the measurements.
 const WAKING: f64 = 10.0;
-/// Bytes of the largest segment on loopback: a longer message is several.
+/// Bytes of the largest segment on loopback: a longer message has several.
 const SEGMENT: f64 = 65_536.0;
-/// Replies of fewer bytes cost the same.
+/// The reply size in bytes below which replies cost the same.
 const SHORT_REPLY: f64 = 1_024.0;
-/// The level of a link that goes over the loopback interface, and of one that goes over a bridge.
+/// The levels of a link over the loopback interface, and over a bridge.
 const LEVELS: [&str; 2] = ["tcp", "bridge"];
 
 /// Whether a change is worth its while.
@@ -61,7 +61,7 @@ pub enum Worth {
 }
 
 impl Worth {
-    /// As in JSON.
+    /// The name in JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl Outlook {
     }
 }
 
-/// A run of an experiment that is like a link.
+/// A run of an experiment that resembles a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub experiment: String,
@@ -141,50 +141,50 @@ pub struct Saving {
 /// This machine.
 #[derive(Clone, Debug)]
 pub struct Here {
-    /// Of a CPU, in steps per microsecond.
+    /// CPU speed, in steps per microsecond.
     pub speed: f64,
-    /// What TCP on loopback meets, as answers say it.
+    /// Conditions of TCP on loopback, as in answers.
     pub conditions: Option<String>,
 }
 
-/// What is known of an experiment.
+/// Known results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The best first.
+    /// Answers, best first.
     pub known: Vec<Known>,
     /// The run that has just ended without an answer.
     pub undecided: Option<String>,
 }
 
-/// An answer, and where it is from.
+/// An answer and its origin.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub answer: Answer,
-    /// Name of the run here; `None` for one that came with lasthop.
+    /// Name of the run here; `None` if the answer came with lasthop.
     pub run: Option<String>,
 }
 
-/// The links of all experiments, by what the programs of their ends are called.
+/// The links of all experiments, by names of the programs at their ends.
 #[derive(Debug)]
 pub struct Stacks {
     all: Vec<Stack>,
-    /// How URLs begin that lead to a program.
+    /// URL schemes by program.
     schemes: BTreeMap<String, &'static str>,
 }
 
-/// What any link may save at most, by everything that any experiment has found.
+/// The most that any link may save, by all results of all experiments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ceiling {
-    /// CPU time in microseconds of a segment, of a reply and what has asked for it.
+    /// CPU time in microseconds per segment: a reply with its request.
     segment: f64,
-    /// The same of a connection.
+    /// CPU time in microseconds per connection.
     connection: f64,
-    /// How many times as much that may be where each request wakes somebody.
+    /// The factor if each request wakes a process.
     waking: f64,
 }
 
 impl Ceiling {
-    /// CPUs.
+    /// The limit for a link, in CPUs.
     fn of(self, link: &Link, load: &LinkLoad) -> f64 {
         let [there, back] = [load.to_server, load.to_client].map(|direction| direction.segments_per_second);
         (there.max(back) * self.segment + link.opened_per_second * self.connection) * self.waking / 1e6
@@ -194,21 +194,21 @@ impl Ceiling {
 #[derive(Debug)]
 struct Stack {
     experiment: String,
-    /// `None` for the driver, which stands for any client.
+    /// `None` for the driver, which can stand for any client.
     from: Option<Vec<String>>,
     to: Vec<String>,
-    /// The factor whose level is the number of requests over the link for each of the driver's.
+    /// The factor whose level is the number of requests over the link per request of the driver.
     requests: Option<String>,
-    /// Requests over a kept connection besides, for each of the driver's.
+    /// Further requests over a kept connection per request of the driver.
     besides: u32,
-    /// How many ends of the link are in its name.
+    /// How many ends of the link appear in the experiment's name.
     named: usize,
-    /// Whether it has a bridge.
+    /// Whether the reference goes over a bridge.
     bridge: bool,
 }
 
 impl Stacks {
-    /// Those of all experiments whose ends are always the same servers.
+    /// The links of all experiments whose ends are fixed servers.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Self {
         let recipes = catalog
@@ -219,7 +219,7 @@ impl Stacks {
         for program in recipes.flat_map(|recipe| recipe.program.names) {
             *named.entry(program).or_default() += 1;
         }
-        // A program that several recipes run, as an interpreter, says nothing of the server.
+        // A program of several recipes, such as an interpreter, does not identify a server.
         let common: BTreeSet<String> = named
             .into_iter()
             .filter(|(_, count)| *count > 1)
@@ -243,7 +243,7 @@ impl Stacks {
         stacks
     }
 
-    /// The command that compares both ways to the server of a link, if lasthop knows how to write them.
+    /// The command that compares both sockets of a link's server, if lasthop can write their URLs.
     fn compare(&self, link: &Link) -> Option<String> {
         let programs = &link.server.as_ref()?.programs;
         let scheme = programs.iter().find_map(|program| self.schemes.get(program))?;
@@ -251,7 +251,7 @@ impl Stacks {
             format!("{scheme}://{}", link.address),
             format!("{scheme}+unix:{}", link.also.as_ref()?),
         ];
-        // Within quotes a shell takes these as they are.
+        // A shell takes these literally within quotes.
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/:@+.,_-[]".contains(letter);
         let is_url = |text: &String| text.chars().all(is_plain) && url::parse(text, &UrlOptions::default()).is_ok();
         urls.iter()
@@ -259,7 +259,7 @@ impl Stacks {
             .then(|| format!("lasthop compare {}", urls.map(|url| format!("'{url}'")).join(" ")))
     }
 
-    /// By all answers whose saving is certain, as they would be here.
+    /// The limit from all answers with a certain saving, scaled to this machine.
     fn ceiling(&self, answers: &Answers, speed: f64) -> Ceiling {
         let mut ceiling = Ceiling {
             segment: 0.0,
@@ -289,7 +289,8 @@ impl Stacks {
         ceiling
     }
 
-    /// The experiment whose link is most like one: of the same two programs, else with any client of the same server.
+    /// The experiment with the most similar link: between the same two programs, else from any client to the same
+    /// server.
     fn like(&self, link: &Link) -> Option<&Stack> {
         let fits = |stack: &&Stack| {
             let from = stack
@@ -303,7 +304,7 @@ impl Stacks {
             (
                 stack.bridge != link.crosses,
                 stack.from.is_none(),
-                // One that is about more than this link has another name.
+                // An experiment about more than this link has fewer of its ends in the name.
                 Reverse(stack.named),
                 stack.experiment.len(),
             )
@@ -311,7 +312,7 @@ impl Stacks {
     }
 }
 
-/// What the program of a service may be called, without the `common` names that say nothing of it.
+/// Names of a service's program, without `common` names, which do not identify it.
 fn programs(experiment: &Experiment, service: &str, common: &BTreeSet<String>) -> Option<Vec<String>> {
     let recipe: &Recipe = experiment.recipes.get(&experiment.services.get(service)?.recipe)?;
     let names = recipe.program.names.iter().filter(|name| !common.contains(*name));
@@ -343,8 +344,7 @@ impl Stack {
         })
     }
 
-    /// The levels that tell a setting from the others, with as few requests over the link for each of the driver's as can
-    /// be.
+    /// The levels that distinguish a setting, with the fewest requests over the link per request of the driver.
     fn apart(&self, answer: &Answer, setting: &Setting) -> Vec<Choice> {
         let is_common = |factor: &str, level: &String| {
             let mut others = answer.settings.iter().map(|other| other.levels.get(factor));
@@ -370,7 +370,7 @@ fn is_called(party: Option<&Party>, programs: &[String]) -> bool {
     party.is_some_and(|party| party.programs.iter().any(|program| programs.contains(program)))
 }
 
-/// The most that a request at a rate saved, divided by what one at full load did, in the same setting.
+/// The largest ratio of the saving per request at a rate to that at full load, in the same setting.
 fn waking(answers: &Answers) -> Option<f64> {
     let saved = |setting: &Setting| {
         LEVELS
@@ -391,7 +391,8 @@ fn waking(answers: &Answers) -> Option<f64> {
     ratios.reduce(f64::max).map(|ratio| ratio.max(1.0))
 }
 
-/// What is known of each link. `kept` is what came with lasthop, `found` finds what is known of an experiment.
+/// Sets the outlook of each link. `kept` are the answers that came with lasthop; `found` finds results of an
+/// experiment.
 pub fn judge(
     links: &mut [Link],
     stacks: &Stacks,
@@ -408,7 +409,7 @@ pub fn judge(
     }
 }
 
-/// The runs that would tell more of these links, of each experiment the one for its first link.
+/// Runs that would tell more about these links: for each experiment, that for its first link.
 #[must_use]
 pub fn unmeasured(links: &[Link]) -> Vec<Ask> {
     let mut wanted: Vec<Ask> = Vec::new();
@@ -421,7 +422,7 @@ pub fn unmeasured(links: &[Link]) -> Vec<Ask> {
 }
 
 impl Ask {
-    /// At the rate of the link, in the setting that is most like it. Where an end is at full load, so is the experiment.
+    /// A run at the link's rate, in the most similar setting. If an end is fully loaded, so is the experiment.
     fn of(link: &Link, load: &LinkLoad, stack: &Stack, like: Option<(&Answer, &Setting)>) -> Self {
         let mut selection = Selection::default();
         if is_light(link) {
@@ -442,7 +443,7 @@ impl Ask {
     }
 }
 
-/// The command.
+/// Prints the command.
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lasthop run {}", self.experiment)?;
@@ -466,7 +467,7 @@ fn to_two_digits(rate: f64) -> f64 {
     }
 }
 
-/// Whether both ends mostly wait. A request then wakes somebody, which costs more than to be one of many.
+/// Whether both ends mostly wait. A request then wakes a process, which costs more.
 fn is_light(link: &Link) -> bool {
     let is_busy = |party: &Party| party.cpus.is_some_and(|cpus| cpus >= BUSY * f64::from(party.processes));
     ![&link.client, &link.server].into_iter().flatten().any(is_busy)
@@ -549,7 +550,7 @@ fn outlook(
     let (next, ask) = match (worth, run) {
         (Worth::DoesNotMatter, _) => (None, None),
         (Worth::WorthIt, Some(run)) => (Some(format!("lasthop show {run}")), None),
-        // Of this load there may be a run here.
+        // There may be a run here with this load.
         (_, run) => (
             Some(ask.to_string()),
             (run.is_none() || is_of_another_load).then_some(ask),
@@ -566,7 +567,7 @@ fn outlook(
     }
 }
 
-/// What an answer says of a link, by its settings that are most like it, and the first of them.
+/// The saving of a link by an answer's most similar settings, and the first of them.
 fn saving<'a>(
     link: &Link,
     load: &LinkLoad,
@@ -584,7 +585,7 @@ fn saving<'a>(
     for setting in &known.answer.settings {
         let is_like = reuse(setting, stack).is_none_or(|reuse| reuse == wanted) && setting.load.pipeline == 1;
         let unix = is_like.then(|| figures(setting, level)).flatten();
-        // A connection for each of the driver's requests is closed after all that they ask for.
+        // With a connection per request of the driver, the connection is closed after all requests over the link.
         let each = match wanted {
             Reuse::KeepAlive => requests(setting, stack),
             Reuse::PerRequest => 1.0 / f64::from(setting.load.requests_per_connection),
@@ -594,7 +595,7 @@ fn saving<'a>(
     let nearest = like.iter().map(|(setting, ..)| distance(setting)).reduce(f64::min)?;
     like.retain(|(setting, ..)| distance(setting) <= nearest);
     let (setting, mut cpu_us, mut response_us) = *like.first()?;
-    // Several settings may be equally near: what they say together.
+    // Several settings may be equally similar: their intervals are joined.
     for (_, other, response) in &like[1..] {
         cpu_us = hull(cpu_us, *other);
         response_us = response_us.and_then(|one| Some(hull(one, (*response)?)));
@@ -624,7 +625,7 @@ fn saving<'a>(
     Some((saving, setting))
 }
 
-/// In which conditions of TCP figures were measured that are not those of here; nothing if they are, or were not noted.
+/// Names conditions of TCP that differ from those here; empty if they are equal or unknown.
 fn apart(known: &Known, here: &Here) -> String {
     match (&known.answer.machine.conditions, &here.conditions) {
         (Some(there), Some(here)) if there != here => {
@@ -634,8 +635,8 @@ fn apart(known: &Known, here: &Here) -> String {
     }
 }
 
-/// How far a setting is from a link, each difference as the logarithm of a ratio: in the number of connections, the bytes
-/// of a reply, and the turns of a connection that is not kept.
+/// The distance of a setting from a link: the sum of logarithms of ratios, of the number of connections, the bytes of a
+/// reply, and the turns of a short connection.
 fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, wanted: Reuse) -> f64 {
     let ratio = |one: f64, other: f64| (one / other).ln().abs();
     let connections = ratio(
@@ -643,7 +644,7 @@ fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, want
         f64::from(setting.load.connections.max(1)),
     );
     let turns = load.turns_per_second_at_most;
-    // A reply to the driver is one of the link, unless that is asked several times for it.
+    // A reply to the driver equals one over the link, unless it takes several.
     let bytes = match setting.reply_bytes.filter(|_| stack.requests.is_none() && turns > 0.0) {
         Some(bytes) => {
             let of_link = load.to_client.bytes_per_second / turns;
@@ -660,7 +661,7 @@ fn distance(link: &Link, load: &LinkLoad, stack: &Stack, setting: &Setting, want
     connections + bytes + turns
 }
 
-/// What a setting does with the connections of its link, if its levels or its load say that.
+/// The reuse of connections over the link, if the setting's levels or load determine it.
 fn reuse(setting: &Setting, stack: &Stack) -> Option<Reuse> {
     let level = setting.levels.get("reuse").and_then(|level| match level.as_str() {
         "per-request" => Some(Reuse::PerRequest),
@@ -670,7 +671,7 @@ fn reuse(setting: &Setting, stack: &Stack) -> Option<Reuse> {
     level.or_else(|| stack.from.is_none().then_some(setting.load.reuse))
 }
 
-/// Requests over the link for each of the driver's.
+/// Requests over the link per request of the driver.
 fn requests(setting: &Setting, stack: &Stack) -> f64 {
     let level = stack.requests.as_ref().and_then(|factor| setting.levels.get(factor));
     level.and_then(|level| level.parse().ok()).unwrap_or(1.0) + f64::from(stack.besides)
@@ -680,7 +681,7 @@ fn shared(figure: Interval, among: f64) -> Interval {
     figure.map(|value| rounded(value / among))
 }
 
-/// CPU time and response time that a Unix socket saves, of a setting whose reference is this level.
+/// CPU time and response time that a Unix socket saves, if the setting's reference has this level.
 fn figures(setting: &Setting, level: &str) -> Option<(Interval, Option<Interval>)> {
     setting.reference().filter(|reference| reference.level == level)?;
     let mut unix = setting
@@ -690,7 +691,7 @@ fn figures(setting: &Setting, level: &str) -> Option<(Interval, Option<Interval>
     Some((against.cpu.as_ref()?.saved_us, against.saved_us))
 }
 
-/// The least and the most requests per second.
+/// The lowest and highest possible requests per second.
 fn rate(link: &Link, load: &LinkLoad) -> [f64; 2] {
     match (load.shape, load.requests_per_second) {
         (Shape::Sessions, _) => [link.opened_per_second; 2],
@@ -699,7 +700,7 @@ fn rate(link: &Link, load: &LinkLoad) -> [f64; 2] {
     }
 }
 
-/// CPUs, of microseconds a request and requests per second.
+/// A saving in CPUs, from microseconds per request and requests per second.
 fn times(us: Interval, [least, most]: [f64; 2]) -> Interval {
     let ends = [us.low * least, us.low * most, us.high * least, us.high * most];
     Interval {
@@ -719,7 +720,7 @@ fn hull(one: Interval, other: Interval) -> Interval {
     .map(rounded)
 }
 
-/// A time of another machine, by the speed of both CPUs, with an interval that is as much wider as machines differ.
+/// Scales a time from another machine by the speed of both CPUs, and widens its interval by how much machines differ.
 fn elsewhere(time: Interval, there: Option<f64>, here: f64) -> Interval {
     let (factor, wider) = match there {
         Some(there) if here > 0.0 => (there / here, ELSEWHERE),
@@ -742,7 +743,7 @@ mod tests {
     use super::*;
     use crate::{fixtures::link, links::Direction};
 
-    /// All that is known of any experiment.
+    /// Returns one answer for any experiment.
     fn found(known: Known) -> impl FnMut(&str) -> Rc<Findings> {
         let found = Rc::new(Findings {
             known: vec![known],
@@ -751,7 +752,7 @@ mod tests {
         move |_| Rc::clone(&found)
     }
 
-    /// As the kept answers were asked.
+    /// Conditions under which the kept answers were measured.
     fn here(speed: f64) -> Here {
         Here {
             speed,
@@ -774,7 +775,7 @@ mod tests {
 
     #[test]
     fn figures_of_another_machine_are_scaled_and_wider() {
-        // Here a step takes twice as long.
+        // A step takes twice as long here.
         let there = elsewhere(figure(10.0, 20.0), Some(300.0), 150.0);
         assert_eq!((there.low, there.estimate, there.high), (13.333_333_3, 30.0, 60.0));
         let cost = elsewhere(figure(-6.0, -3.0), Some(150.0), 150.0);
@@ -797,7 +798,7 @@ mod tests {
         }
     }
 
-    /// An application asks several times for each request that it gets.
+    /// An application sends several requests for each that it receives.
     #[test]
     fn figures_are_of_requests_over_the_link() {
         let answer = answers().get("node-redis").unwrap();
@@ -849,7 +850,7 @@ mod tests {
         link.outlook.unwrap()
     }
 
-    /// Figures of full load say nothing of a link that has little, but that they may be more.
+    /// Figures at full load say about an idle link only that they may be higher.
     #[test]
     fn a_link_is_asked_about_at_its_own_rate() {
         let mut answer = answers().get("node-redis").unwrap().clone();
@@ -871,7 +872,7 @@ mod tests {
         assert_eq!((known.worth, known.next, known.ask), (Worth::DoesNotMatter, None, None));
     }
 
-    /// Few requests matter to no server, known or not; many may.
+    /// Few requests matter on no server, known or not; many may.
     #[test]
     fn a_ceiling_decides_what_cannot_matter() {
         let stacks = Stacks::of(&Catalog::default());
@@ -889,7 +890,7 @@ mod tests {
             assert_eq!(outlook.worth, wanted, "{server} {rate}: {outlook:?}");
             assert_eq!(outlook.next, None, "{server} {rate}");
         }
-        // A request a second whose reply has as many segments as a thousand requests.
+        // A request per second whose reply has as many segments as a thousand requests.
         let mut bulk = link("mine", "somebody's", Transport::Tcp, Some(1.0));
         bulk.load.as_mut().unwrap().to_client.segments_per_second = 1_000.0;
         let mut links = [bulk];
@@ -935,7 +936,7 @@ mod tests {
         assert_eq!(ceiling(&kept), Ceiling { waking: 3.0, ..wanted });
     }
 
-    /// A query is none of the results of 100,000 rows that the same experiment has asked for.
+    /// A query is not compared to a result of 100,000 rows from the same experiment.
     #[test]
     fn the_setting_is_the_one_nearest_in_bytes_and_in_its_use_of_connections() {
         let known = shipped("postgres");
@@ -971,7 +972,7 @@ mod tests {
         assert_eq!(many, "one connection, 100 queries");
     }
 
-    /// A packet filter makes TCP dearer, and every saving with it.
+    /// A packet filter makes TCP, and so each saving, more expensive.
     #[test]
     fn other_conditions_are_said() {
         let mut known = shipped("redis");

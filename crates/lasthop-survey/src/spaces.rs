@@ -1,5 +1,5 @@
-//! The network namespaces of this machine's processes. Sockets are asked for in each; what asks stays in its namespace
-//! wherever it is used.
+//! The network namespaces of this machine's processes. Sockets are listed in each; a netlink socket stays in its
+//! namespace wherever it is used.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,46 +21,46 @@ use lasthop_system::{
 
 use super::is_out_of_time;
 
-/// Namespaces of one user that are looked into. Any user may make thousands, and the kernel takes some milliseconds for
-/// each.
+/// The most namespaces of one user that are examined. Any user may make thousands, and the kernel takes some
+/// milliseconds for each.
 const EACH: usize = 32;
-/// Descriptors that are left for everything else.
+/// Descriptors reserved for other uses.
 const SPARE: u64 = 64;
 
 /// A network namespace.
 #[derive(Debug)]
 pub struct Space {
     pub diag: SockDiag,
-    /// `None` where lasthop may not listen.
+    /// `None` if lasthop may not listen.
     pub destroyed: Option<Destroyed>,
     pub conntrack: Option<Conntrack>,
 }
 
-/// Why a namespace is not looked into.
+/// Why a namespace is not examined.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unseen {
     Forbidden,
-    /// This user has more than are looked into.
+    /// This user has made too many.
     Many(u32),
-    /// lasthop may open no more files than so many.
+    /// lasthop may open no more than this many files.
     Files(u64),
     Refused(String),
 }
 
-/// All that are known so far.
+/// The known namespaces.
 #[derive(Debug)]
 pub struct Spaces {
     pub all: Vec<Space>,
-    /// Their numbers.
+    /// Their numbers, by id.
     known: HashMap<PathBuf, Result<usize, Unseen>>,
-    /// How many a user has in `all`.
+    /// The number of examined namespaces by user.
     of_users: HashMap<u32, usize>,
-    /// Each takes three descriptors.
+    /// The limit of open files: each namespace takes three descriptors.
     files: Lifted,
 }
 
 impl Spaces {
-    /// lasthop's own.
+    /// lasthop's own namespace.
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             all: vec![Space::here()?],
@@ -70,12 +70,12 @@ impl Spaces {
         })
     }
 
-    /// Adds those of processes that have begun since.
+    /// Adds namespaces of new processes.
     pub fn look_for_more(&mut self) {
         let is_new = |pid: &i32| id_of(pid).is_some_and(|id| !self.known.contains_key(&id));
         let all = process::all().into_iter().take_while(|_| !is_out_of_time());
         let mut new: Vec<i32> = all.filter(is_new).collect();
-        // Those of the machine first: of those that any user may make, there may be too many.
+        // The machine's namespaces first: users may make too many.
         new.sort_by_cached_key(|pid| {
             let made = namespace::of(*pid).and_then(|file| made_by_user(&file));
             !matches!(made, Ok(None))
@@ -85,8 +85,8 @@ impl Spaces {
         }
     }
 
-    /// The number of the namespace of a process, which is added if it is new. `None` if it is not looked into, or if the
-    /// process is gone.
+    /// The number of a process's namespace, which is added if new. `None` if it is not examined, or if the process is
+    /// gone.
     pub fn number(&mut self, pid: i32) -> Option<usize> {
         let id = id_of(pid)?;
         if let Some(known) = self.known.get(&id) {
@@ -95,7 +95,7 @@ impl Spaces {
         let entered = match self.enter(pid) {
             Ok(entered) => entered,
             Err(error) => {
-                // A process that has ended meanwhile says nothing of its namespace.
+                // An error after the process's end says nothing about its namespace.
                 id_of(pid)?;
                 Err(match error.kind() {
                     io::ErrorKind::PermissionDenied => Unseen::Forbidden,
@@ -118,7 +118,7 @@ impl Spaces {
             *has += 1;
         }
         let space = Space::of(file)?;
-        // The kernel gives the lowest number that is free.
+        // The kernel assigns the lowest free descriptor.
         if space.diag.as_fd().as_raw_fd() as u64 + SPARE > self.files.descriptors {
             return Ok(Err(Unseen::Files(self.files.descriptors)));
         }
@@ -126,7 +126,7 @@ impl Spaces {
         Ok(Ok(self.all.len() - 1))
     }
 
-    /// How many are not looked into, by why.
+    /// The number of namespaces that are not examined, by reason.
     #[must_use]
     pub fn unseen(&self) -> BTreeMap<Unseen, usize> {
         let mut unseen = BTreeMap::new();
@@ -149,7 +149,7 @@ impl fmt::Display for Unseen {
 }
 
 impl Space {
-    /// That of the calling thread.
+    /// The namespace of the calling thread.
     fn here() -> io::Result<Self> {
         Ok(Self {
             diag: SockDiag::open()?,
@@ -158,7 +158,7 @@ impl Space {
         })
     }
 
-    /// A thread goes there, and ends there.
+    /// Opens the sockets in a thread, which enters the namespace and ends there.
     fn of(namespace: File) -> io::Result<Self> {
         let inside = move || {
             go_into(&namespace)?;

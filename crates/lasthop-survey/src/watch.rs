@@ -1,11 +1,10 @@
-//! Watches the sockets of this machine: which are the two ends of one connection, and what went over them.
+//! Watches the sockets of this machine: pairs the ends of each connection, and counts its traffic.
 //!
-//! Open connections are looked at again and again, and count from what they had counted when the watch began. The
-//! kernel tells of each that it destroys, with all that it had counted. A connection is only counted if both of its
-//! ends are here.
+//! Open connections are read repeatedly, and counted from their state at the start of the watch. For each destroyed
+//! connection, the kernel reports the final counters. A connection counts only if both ends are here.
 //!
-//! Whoever closes a socket so that the other end is reset (`SO_LINGER` of 0) makes it forget whom it was connected to and
-//! all that it had counted: then the other end tells.
+//! Closing a socket with a reset (`SO_LINGER` of 0) makes it forget its peer and its counters: the other end then
+//! counts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -31,28 +30,29 @@ use super::{
     spaces::Spaces,
 };
 
-/// How often destroyed sockets are read.
+/// The interval of reading destroyed sockets.
 const DRAIN: Duration = Duration::from_millis(100);
-/// A look takes at most one in so many parts of the CPU time of a CPU.
+/// A read of all sockets takes at most one part in this many of a CPU's time.
 const SHARE: u32 = 50;
-/// How long the second end of a closed connection is waited for.
+/// How long the second end of a closed connection is awaited.
 const PENDING: Duration = Duration::from_secs(5);
-/// How long after a process was seen a connection is still taken to be its own, if nothing runs under its pid.
+/// How long after its last sighting a process still owns a connection of its pid, if no process has that pid, in
+/// nanoseconds.
 const RECENT: u64 = 2_000_000_000;
-/// What is in the names of sockets that take commands, show figures, or speak another protocol than the port does.
+/// Words in names of sockets that take commands, show figures, or speak another protocol than the port.
 const CONTROL: [&str; 12] = [
     "ctl", "control", "admin", "stat", "monitor", "manage", "mgmt", "master", "agent", "debug", "notify", "mysqlx",
 ];
-/// For so many looks it is remembered who has opened a connection: after that a look has found it, or has found it gone.
+/// Reads for which the opener of a connection is remembered: by then a read has found the connection, or not.
 const REMEMBERED: u32 = 2;
 
-/// Where sockets of one address are the same: the namespace, for addresses of the loopback interface.
+/// Where equal addresses mean the same socket: the namespace, for loopback addresses.
 type Scope = Option<usize>;
-/// An end of a connection: where it is, and to where it leads, as the other end sees it.
+/// An end of a connection: scope, own address, and remote address, as the other end sees them.
 type Tuple = (Scope, SocketAddr, SocketAddr);
-/// Client and server, where they are known.
+/// Client and server, if known.
 type Ends = (Option<GroupId>, Option<GroupId>);
-/// A socket: number of its namespace, and its cookie there.
+/// A socket: number of its namespace, and its cookie.
 type Id = (usize, u64);
 
 /// A listening address, in the namespace where it listens.
@@ -62,54 +62,54 @@ pub struct Server {
     pub address: SocketAddr,
 }
 
-/// What went over the connections of one client to one server while they were watched.
+/// Traffic of the connections of one client to one server during the watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Connections that are open at the end.
     pub open: u64,
     pub opened: u64,
     pub closed: u64,
-    /// As the clients' ends counted it.
+    /// The counters of the clients' ends.
     pub counted: Counters,
-    /// The lower number of segments with data of the two directions, summed over connections: so often at most the
-    /// turn to speak went forth and back.
+    /// The sum over connections of the lower of both directions' segments with data: the most turns of request and
+    /// reply.
     pub turns: u64,
-    /// Turns of connections that were opened and closed meanwhile, and how many these are.
+    /// Turns of connections that were opened and closed during the watch, and their number.
     pub short_turns: u64,
     pub short: u64,
-    /// Whether an end is in another namespace.
+    /// Whether the ends are in different namespaces.
     pub crosses: bool,
-    /// Where the clients connect to, if the packet filter leads them to the server from there.
+    /// The address that clients connect to, if the packet filter translates it.
     pub published: Option<SocketAddr>,
 }
 
-/// Everything that was seen.
+/// The result of a watch.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub seconds: f64,
-    /// By server and client; `None` where nobody was found to have the client's end.
+    /// Traffic by server and client; `None` if the client was not found.
     pub tcp: BTreeMap<(Server, Option<GroupId>), Traffic>,
-    /// Whose the servers are.
+    /// The group of each server.
     pub servers: HashMap<Server, GroupId>,
-    /// The Unix socket where each of these offers what it offers at its port.
+    /// The Unix socket at which each group offers the same service as at its port.
     pub sockets: BTreeMap<GroupId, String>,
-    /// Connections over Unix sockets: open at the end, and opened meanwhile.
+    /// Connections over Unix sockets: open at the end, and opened during the watch.
     pub unix: BTreeMap<(String, Ends), (u64, u64)>,
     pub udp: BTreeMap<(SocketAddr, Ends), u64>,
-    /// Whether short connections were counted in every namespace, and all of them.
+    /// Whether short connections were counted in every namespace, and whether some were missed.
     pub hears: bool,
     pub missed: bool,
-    /// Whether the kernel told who opens connections.
+    /// Whether the kernel reported the openers of connections.
     pub tells_who: bool,
     /// Pairs of connected Unix sockets without a name.
     pub unnamed: u64,
-    /// Whether an interrupt has ended a look.
+    /// Whether an interrupt cut a read short.
     pub cut_short: bool,
-    /// For each tree of processes the one that it is counted with, as a client.
+    /// For each process tree, the tree that it is counted with as a client.
     pub clients: Vec<GroupId>,
 }
 
-/// How long to watch, and how often to look.
+/// Length of the watch, and interval of reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     pub watch: Duration,
@@ -119,53 +119,52 @@ pub struct Timing {
 struct End {
     space: usize,
     socket: Inet,
-    /// What it had counted when the watch began.
+    /// Counters at the start of the watch.
     before: Counters,
-    /// Whether it was there then.
+    /// Whether it existed then.
     old: bool,
-    /// The server that it leads to, if it is the client's end of a connection within this machine.
+    /// The server, if this is the client's end of a local connection.
     server: Option<Server>,
-    /// The other end, if it was found, and whether it is in another namespace.
+    /// The other end, if found, and whether it is in another namespace.
     twin: Option<Id>,
     crosses: bool,
-    /// What the other end had counted when it was destroyed, as this one counts it.
+    /// Final counters of the other end, from this end's view.
     far: Option<Counters>,
     /// Whether the packet filter was asked for the other end.
     sought: bool,
-    /// The look that saw it last.
+    /// The last read that found it.
     look: u32,
 }
 
 struct Watch<'a> {
     spaces: &'a mut Spaces,
     processes: &'a mut Processes,
-    /// `None` where lasthop may not be told.
+    /// `None` without the rights.
     connects: Option<Connects>,
-    /// Processes that have opened connections, by their pids: what ends between two of them stays known.
+    /// Processes that have opened connections, by pid: a process that ends between two connections remains known.
     callers: HashMap<i32, Caller>,
-    /// Who has opened a connection, and after which look. The end is as its process sees it.
+    /// Openers of connections, and the read before the opening. The end is as its process sees it.
     openers: HashMap<Tuple, (GroupId, u32)>,
-    /// Clients' ends as their servers see them, by what they are to their processes, where the packet filter makes that
-    /// two things.
+    /// Clients' ends from the servers' view, by the clients' view, where the packet filter makes them differ.
     translated: HashMap<Tuple, Tuple>,
     ends: HashMap<Id, End>,
-    /// Clients' ends that have forgotten everything, by their other ends.
+    /// Clients' ends that have lost their counters, by their other ends.
     reset: HashMap<Id, End>,
-    /// Closed ones whose other end was not seen yet.
+    /// Closed ends whose other end was not seen yet.
     pending: HashMap<Tuple, Pending>,
-    /// Sockets that listen, or did: their inodes.
+    /// Inodes of present and past listeners.
     listening: HashMap<(usize, SocketAddr), u64>,
-    /// Both inodes of a connection over a Unix socket.
+    /// Connections over Unix sockets, by the inodes of both ends.
     unix: HashMap<(u64, u64), UnixEnd>,
-    /// Unix sockets that listen: their inodes by name, and whether they are in lasthop's own network namespace.
+    /// Listening Unix sockets by name: inode, and whether they are in lasthop's own network namespace.
     unix_listening: HashMap<String, (u64, bool)>,
     look: u32,
-    /// How many namespaces the last look has reached.
+    /// The number of namespaces that the last read reached.
     reached: usize,
     seen: Seen,
 }
 
-/// A process when it was seen last, in monotonic nanoseconds.
+/// The last sighting of a process, in monotonic nanoseconds.
 #[derive(Clone, Copy)]
 struct Caller {
     space: usize,
@@ -173,7 +172,7 @@ struct Caller {
     seen: u64,
 }
 
-/// A closed end, and since when and which look its other end is waited for.
+/// A closed end, with the time and the read from which its other end is awaited.
 struct Pending {
     since: Instant,
     look: u32,
@@ -187,7 +186,7 @@ struct UnixEnd {
     look: u32,
 }
 
-/// Watches until the time is over or lasthop is interrupted, from when it says that it has begun.
+/// Watches until the time is over or there is an interrupt. Calls `begun` at the start.
 pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, begun: impl FnOnce()) -> io::Result<Seen> {
     let connects = Connects::open().ok();
     let mut watch = Watch {
@@ -213,7 +212,7 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
     };
     watch.spaces.look_for_more();
     watch.drain();
-    // What was closed before the first look does not count.
+    // Connections closed before the first read do not count.
     watch.pending.clear();
     watch.seen.tcp.clear();
     watch.processes.begin();
@@ -234,10 +233,10 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
         watch.drain();
         took = Duration::from_nanos(clock::thread_cpu() - before);
         if Instant::now() >= end || interrupt::heard() {
-            // Whose the sockets are took time to find out: what counts is what they have counted by now.
+            // Finding the owners took time: the counters are read again.
             watch.look_at_tcp()?;
             watch.drain();
-            // The kernel tells some time after a socket has closed what it had counted.
+            // The kernel reports counters some time after a socket has closed.
             if watch.ends.values().any(|end| end.look < watch.look) || !watch.reset.is_empty() {
                 thread::sleep(DRAIN);
                 watch.drain();
@@ -250,7 +249,7 @@ pub fn watch(spaces: &mut Spaces, processes: &mut Processes, timing: Timing, beg
 }
 
 impl End {
-    /// Of a connection that was opened and closed between two looks.
+    /// A connection that was opened and closed between two reads.
     fn short(id: Id, client: Inet, server: Server) -> Self {
         Self {
             space: id.0,
@@ -290,7 +289,7 @@ impl Watch<'_> {
                 None => self.seen.hears = false,
             }
         }
-        // After what is gone, so that all of that is known to have been opened.
+        // After reading destroyed sockets, so that all of them are known to have been opened.
         self.note_openers();
         for (space, socket) in gone {
             self.destroyed((space, socket.cookie), socket);
@@ -299,13 +298,13 @@ impl Watch<'_> {
         self.give_up(|pending| pending.since.elapsed() >= PENDING && pending.look < look);
     }
 
-    /// Waits no longer for the other ends of these.
+    /// Gives up waiting for other ends.
     fn give_up(&mut self, is_over: impl Fn(&Pending) -> bool) {
         let over: Vec<_> = self.pending.extract_if(|_, pending| is_over(pending)).collect();
         if over.is_empty() {
             return;
         }
-        // Whoever keeps one end open for long closes it some time.
+        // An end that stays open for long closes eventually.
         let alone = self.ends.iter().filter(|(_, end)| end.twin.is_none());
         let open: HashSet<Tuple> = alone.map(|(id, end)| self.place(id.0, &end.socket)).collect();
         for (own, pending) in over {
@@ -317,7 +316,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Notes who has opened connections. A process that has ended since its first has no name.
+    /// Notes the openers of connections. A process that ended after its first connection has no name.
     fn note_openers(&mut self) {
         let mut opened = Vec::new();
         if let Some(connects) = &mut self.connects {
@@ -346,7 +345,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Asks where the packet filter has led connections, and looks again for the other ends of those that were closed.
+    /// Reads the packet filter's translations, and again looks for other ends of closed connections.
     fn look_at_translations(&mut self) {
         self.translated.clear();
         for (number, space) in self.spaces.all.iter_mut().enumerate() {
@@ -357,7 +356,7 @@ impl Watch<'_> {
             if is_out_of_time() {
                 break;
             }
-            // Who may not ask is told so with the closed connections.
+            // Missing rights are reported with closed connections.
             let _ = conntrack.translated(|Translated { client, server }| {
                 let seen = tuple(number, server.1, server.0);
                 translated.insert(tuple(number, client.0, client.1), seen);
@@ -376,7 +375,7 @@ impl Watch<'_> {
         self.translated.get(&own).copied().unwrap_or(own)
     }
 
-    /// A socket that is no more, with what it had counted in the end.
+    /// Handles a destroyed socket with its final counters.
     fn destroyed(&mut self, id: Id, socket: Inet) {
         let is_reset = socket.remote.port() == 0;
         let Some(mut end) = self.ends.remove(&id) else {
@@ -392,7 +391,7 @@ impl Watch<'_> {
         match end.twin {
             None if is_reset => {}
             None => self.meet(id, end.socket),
-            // Of a server, who tells its client's end what that may have forgotten.
+            // A server's end passes on counters that its client's end may have lost.
             Some(twin) if end.server.is_none() => {
                 let far = end.socket.counters.map(mirrored);
                 if let Some(client) = self.ends.get_mut(&twin) {
@@ -411,7 +410,7 @@ impl Watch<'_> {
         }
     }
 
-    /// A closed end that no look had seen with its other end: that one has closed, or will soon.
+    /// Handles a closed end whose other end no read has found: that has closed, or will soon.
     fn meet(&mut self, id: Id, socket: Inet) {
         let own = self.place(id.0, &socket);
         if let Some(other) = self.pending.remove(&(own.0, own.2, own.1)) {
@@ -440,7 +439,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Counts a closed connection by one end, if the other one was on this machine, too, and has forgotten it.
+    /// Counts a closed connection by one end, if the other was on this machine and has lost its counters.
     fn settle_alone(&mut self, id: Id, socket: &Inet) {
         let (space, Inet { local, remote, .. }) = (id.0, *socket);
         let is_opened = |one, other| self.openers.contains_key(&tuple(space, one, other));
@@ -449,7 +448,7 @@ impl Watch<'_> {
         let elsewhere = || self.listening.keys().find(|(_, address)| *address == remote);
         let there = match elsewhere {
             _ if is_of_server || is_here => space,
-            // A container's.
+            // The listener is in a container.
             elsewhere if is_opened(local, remote) => match elsewhere() {
                 Some((space, _)) => *space,
                 None => return,
@@ -464,7 +463,7 @@ impl Watch<'_> {
             ..*socket
         };
         let is_client = match [is_opened(local, remote), is_of_server] {
-            // A connection that was refused has nothing else to tell it by.
+            // A refused connection leaves no other trace.
             [false, false] if socket.counters.unwrap_or_default() == Counters::default() => return,
             [false, false] => self.client_of([(socket, space), (&twin, there)]) == 0,
             [is_client, _] => is_client,
@@ -474,7 +473,7 @@ impl Watch<'_> {
         self.settle(&End::short(id, client, server), false);
     }
 
-    /// Adds what a client's end has counted.
+    /// Adds the counters of a client's end.
     fn settle(&mut self, end: &End, open: bool) {
         let Some(server) = end.server else { return };
         let Inet {
@@ -499,8 +498,8 @@ impl Watch<'_> {
         self.seen.tcp.entry((server, client)).or_default().add(traffic);
     }
 
-    /// Which of the two ends of a connection is the client's: the other has a listener's address. If neither has, or is
-    /// seen to have, servers have the lower port.
+    /// The index of the client's end: the other one has a listener's address. If this is true of neither or both, the
+    /// server has the lower port.
     fn client_of(&self, ends: [(&Inet, usize); 2]) -> usize {
         let listens = ends.map(|(end, space)| self.listener(space, end.local).is_some());
         match listens {
@@ -523,7 +522,7 @@ impl Watch<'_> {
             .or_else(|| at([0; 16].into()))
     }
 
-    /// One look at the sockets of every namespace.
+    /// Reads the sockets of every namespace once.
     fn look_at_all(&mut self) -> io::Result<()> {
         self.look += 1;
         self.look_at_tcp()?;
@@ -543,7 +542,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Connections over TCP: which there are, and what they have counted.
+    /// Reads TCP connections and their counters.
     fn look_at_tcp(&mut self) -> io::Result<()> {
         let mut found = Vec::new();
         self.reached = 0;
@@ -572,7 +571,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Pairs those whose other end the packet filter hides. Its table may be long: it is read for what is new, once.
+    /// Pairs ends that the packet filter's translation hides. Its table may be long: it is read once for new ends.
     fn look_further(&mut self, new: &[Id]) {
         let alone: Vec<Id> = new.iter().filter(|id| self.ends[*id].twin.is_none()).copied().collect();
         if self.pending.is_empty() && alone.iter().all(|id| self.ends[id].sought) {
@@ -585,7 +584,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Notes what a connected socket has counted. Returns it if it is new.
+    /// Notes the counters of a connected socket. Returns its id if it still has no twin.
     fn see(&mut self, space: usize, socket: Inet) -> Option<Id> {
         let id = (space, socket.cookie);
         let look = self.look;
@@ -636,7 +635,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Ends that this look did not see have closed. Where the kernel tells, it will tell what they had counted.
+    /// Handles ends that this read did not find: they have closed. Where the kernel reports closed sockets, their
+    /// counters will follow.
     fn forget(&mut self) {
         let tells: Vec<bool> = self
             .spaces
@@ -645,7 +645,7 @@ impl Watch<'_> {
             .map(|space| space.destroyed.is_some() && !self.seen.missed)
             .collect();
         let (look, reached) = (self.look, self.reached);
-        // As long as the other end of what they have opened is waited for, too.
+        // Openers are also kept while the other end of their connection is awaited.
         let waits = self.pending.values().map(|pending| pending.look).min().unwrap_or(look);
         self.openers.retain(|_, (_, since)| *since + REMEMBERED >= waits);
         let gone: Vec<End> = self
@@ -656,7 +656,7 @@ impl Watch<'_> {
         gone.iter().for_each(|end| self.settle(end, false));
     }
 
-    /// Connections over Unix sockets: the server's end has a name.
+    /// Reads connections over Unix sockets: the server's end has a name.
     fn look_at_unix(&mut self, all: Vec<(usize, Unix)>) {
         let (listening, connected): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, socket)| socket.state == LISTEN);
         let named = listening
@@ -685,7 +685,7 @@ impl Watch<'_> {
         self.seen.unnamed = unnamed / 2;
     }
 
-    /// Clients that are connected to a bound socket of this machine.
+    /// Reads UDP clients connected to a bound socket of this machine.
     fn look_at_udp(&mut self, all: &[(usize, Inet)]) {
         self.seen.udp.clear();
         let bound: HashMap<(usize, SocketAddr), &Inet> = all
@@ -698,7 +698,7 @@ impl Watch<'_> {
             let wildcard = client.remote.ip().is_loopback().then_some(any);
             let places = [Some(client.remote), wildcard].into_iter().flatten();
             let server = places.into_iter().find_map(|place| bound.get(&(*space, place)));
-            // Of two that are connected to each other, one is the server.
+            // Of two sockets connected to each other, one is the server.
             let is_server = |server: &&&Inet| server.remote.port() == 0 || server.local.port() < client.local.port();
             if let Some(server) = server.filter(is_server) {
                 links.push((client.remote, client.inode, server.inode));
@@ -715,7 +715,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Who has the sockets that matter: ends of connections within this machine, and the listeners of those.
+    /// Finds the owners of relevant sockets: ends of local connections, and their listeners.
     fn find_owners(&mut self) {
         let paired = self.ends.values().filter(|end| end.twin.is_some());
         let mut wanted: HashSet<u64> = paired.map(|end| end.socket.inode).collect();
@@ -739,7 +739,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Whoever listens is the server, also of connections that no look has seen.
+    /// Names each listener as the server, including for connections that no read has found.
     fn name_servers(&mut self) {
         let servers: HashSet<Server> = self.seen.tcp.keys().map(|(server, _)| *server).collect();
         for server in servers {
@@ -764,7 +764,7 @@ impl Watch<'_> {
         }
         for ((client, server), end) in &self.unix {
             let [client, server] = [client, server].map(|inode| self.processes.owner(*inode));
-            // Who has not accepted a connection yet, or had it only shortly, listens.
+            // A server that has not accepted the connection, or only briefly had it, still listens.
             let listener = || self.processes.owner(self.unix_listening.get(&end.name)?.0);
             let server = server.or_else(listener);
             let (open, opened) = self.seen.unix.entry((end.name.clone(), (client, server))).or_default();
@@ -779,7 +779,8 @@ impl Watch<'_> {
         self.seen
     }
 
-    /// Servers with one port and one Unix socket that clients may use. Of more, nothing tells which belong together.
+    /// The Unix sockets of servers with one port and one socket for clients. With more, nothing tells which belong
+    /// together.
     fn sockets(&mut self) -> BTreeMap<GroupId, String> {
         let mut ports: HashMap<GroupId, BTreeSet<u16>> = HashMap::new();
         for ((_, address), inode) in &self.listening {
@@ -807,7 +808,7 @@ impl Watch<'_> {
     }
 }
 
-/// Whether whoever opens this path here reaches that socket, and no other of the same name, as in a container.
+/// Whether the path leads to that socket here, and not to another of the same name, as in a container.
 fn leads_to(path: &str, inode: u64, diag: &mut SockDiag) -> bool {
     let path = Path::new(path);
     let file = path.is_absolute().then(|| files::facts_linked(path).ok()).flatten();
@@ -815,14 +816,14 @@ fn leads_to(path: &str, inode: u64, diag: &mut SockDiag) -> bool {
     at.is_some_and(|at| at.contains(&inode))
 }
 
-/// Whether a socket is called as those are that take commands for the server itself.
+/// Whether a socket's name suggests that it takes commands for the server itself.
 fn is_for_control(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     CONTROL.iter().any(|word| file.contains(word))
 }
 
 impl Seen {
-    /// Counts processes that are one client as that.
+    /// Merges processes that are one client.
     fn gather(&mut self, processes: &Processes) {
         let unix = self.unix.keys().map(|(_, (_, server))| *server);
         let udp = self.udp.keys().map(|(_, (_, server))| *server);
@@ -852,7 +853,7 @@ fn sum(one: Counters, other: Counters) -> Counters {
     }
 }
 
-/// What the other end has counted, if nothing was lost.
+/// The counters of the other end, if no segment was lost.
 fn mirrored(counted: Counters) -> Counters {
     Counters {
         bytes_sent: counted.bytes_received,
