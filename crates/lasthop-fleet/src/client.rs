@@ -1,7 +1,7 @@
-//! Runs a fleet in a cluster: makes Jobs, follows their logs, and removes everything, as one would by hand.
+//! Runs a fleet in a cluster: creates Jobs, follows their logs, and removes everything, as a user would by hand.
 //!
-//! `kubectl get` tells of the Pods of the run once a second, less often if there are many, and `kubectl logs` follows
-//! each of them. A watch would tell the same sooner, and nothing once its connection is broken.
+//! `kubectl get` reads the run's Pods once a second, less often for many nodes, and `kubectl logs` follows each Pod. A
+//! watch would be faster, but silent after its connection breaks.
 
 mod cluster;
 mod member;
@@ -23,48 +23,48 @@ use crate::{
     wire::Received,
 };
 
-/// How often logs are read, and how often the cluster is asked, which answers with all nodes and Pods.
+/// The interval of reading logs, and of asking the cluster, which replies with all nodes and Pods.
 const TICK: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(1);
-/// More time for each node, so that a thousand of them ask the cluster for no more in a second than fifty.
+/// Added to the interval for each node, so that a thousand nodes ask the cluster no more per second than fifty.
 const LOOK_PER_NODE: Duration = Duration::from_millis(20);
-/// A cluster that has not answered for so long has failed.
+/// The time after which a cluster without a reply has failed.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Which cluster.
+/// The cluster to use.
 #[derive(Clone, Debug, Default)]
 pub struct Where {
-    /// Of the kubeconfig; its current one otherwise.
+    /// A context of the kubeconfig; `None` for the current one.
     pub context: Option<String>,
-    /// The context's otherwise.
+    /// `None` for the context's namespace.
     pub namespace: Option<String>,
-    /// A folder that no other account can enter, for what kubectl keeps and prints.
+    /// A folder that no other account can enter, for kubectl's cache and output.
     pub folder: PathBuf,
 }
 
-/// On which nodes, and how often.
+/// The nodes, and the runs on each.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     /// Label selector.
     pub selector: Option<String>,
-    /// By name, in place of the selector.
+    /// Names of nodes, instead of the selector.
     pub names: Vec<String>,
-    /// Runs on each, one after the other.
+    /// Runs on each node, one after the other.
     pub per_node: u32,
-    /// Labels of a node that its records get, and labels that all of them get.
+    /// Labels for the records: a node's own labels, and labels with the same value for all.
     pub labels: Vec<(String, Option<String>)>,
-    /// Take what was asked for, or what a small node has.
+    /// Insist on the requested CPUs, even if a small node has fewer.
     pub exact_cpus: bool,
 }
 
-/// What happens meanwhile.
+/// An event of a fleet run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// These nodes were chosen.
     Chosen { namespace: &'a str, nodes: usize },
-    /// Where a node has got to.
+    /// A node's present phase.
     Phase { node: &'a str, phase: &'a str },
-    /// A line that the run on a node prints.
+    /// A line printed by the run on a node.
     Says { node: &'a str, line: &'a str },
     /// A record has come back and is verified.
     Received {
@@ -75,18 +75,18 @@ pub enum Event<'a> {
     },
     /// A run on a node has failed.
     Failed { node: &'a str, why: &'a str },
-    /// Everything is being removed.
+    /// All objects are being removed.
     Removing,
 }
 
-/// What came of it.
+/// The result of a fleet run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub received: Vec<Received>,
-    /// Nodes without a record, why, and what of a record came back all the same.
+    /// Nodes without a record, with the reason and any partial record.
     pub failures: Vec<Failure>,
     pub interrupted: bool,
-    /// What could not be removed.
+    /// Objects that could not be removed.
     pub left: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Failure {
 }
 
 /// Runs on every node, and returns once nothing is left in the cluster. Records go to `runs`. The first interrupt ends
-/// the run, the second the wait for the cluster, which has been asked to remove everything by then.
+/// the run. The second ends the wait for the cluster, which has then been asked to remove everything.
 pub fn run(
     place: &Where,
     nodes: &Nodes,
@@ -127,13 +127,13 @@ pub fn run(
     Ok(going.end())
 }
 
-/// A fleet run while it goes on.
+/// A fleet run in progress.
 struct Going<'a> {
     cluster: Cluster<'a>,
     fleet: &'a Fleet,
     layouts: Option<&'a Layouts>,
     members: Vec<Member>,
-    /// Jobs so far.
+    /// Number of Jobs so far.
     numbers: usize,
     /// When the cluster last answered.
     answered: Instant,
@@ -175,7 +175,7 @@ impl Going<'_> {
         }
     }
 
-    /// What the cluster says of the Pods and nodes.
+    /// Reads the Pods and nodes from the cluster.
     fn look(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
         let objects = match self.cluster.objects(&self.fleet.id) {
             Ok(objects) => objects,
@@ -202,7 +202,7 @@ impl Going<'_> {
             let phase = match (lost, pod) {
                 (Some(why), _) => reason::Phase::Failed(why),
                 (None, Some(pod)) => reason::of_pod(pod),
-                // It still waits for the Pods that it needs.
+                // The node still waits for its companion Pods.
                 (None, None) if member.job.is_none() => continue,
                 (None, None) => member.without_pod(&objects, &self.cluster),
             };
@@ -210,7 +210,7 @@ impl Going<'_> {
         }
     }
 
-    /// What the Pods have written since.
+    /// Reads the Pods' new output.
     fn listen(&mut self, per_node: u32, tell: &mut dyn FnMut(&Event<'_>)) {
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
@@ -241,7 +241,7 @@ impl Going<'_> {
             .is_some_and(|layouts| layouts.chosen.contains(&Layout::Service));
         let kinds = if services { "jobs,services" } else { "jobs" };
         let left = self.cluster.remove(&self.fleet.id, kinds);
-        // Who could make nothing may have no right to remove it either.
+        // A user who could create nothing may lack the right to remove too.
         let made = self.members.iter().any(Member::made_something);
         let mut outcome = Outcome {
             interrupted: interrupt::times() > 0,
@@ -262,7 +262,7 @@ impl Going<'_> {
     }
 }
 
-/// Makes the Job of a node: at once, or first the Pods that it needs, and itself once they have addresses.
+/// Creates the Job of a node: at once, or after its companion Pods have addresses.
 fn begin(
     cluster: &Cluster<'_>,
     fleet: &Fleet,

@@ -1,16 +1,16 @@
-//! Files that a Pod is given: annotations of the Pod, which a volume turns into files. A ConfigMap would need one more
-//! right in the cluster, and somebody to remove it.
+//! Files for a Pod: annotations of the Pod, which a volume turns into files. A ConfigMap would need one more right in
+//! the cluster, and a removal.
 
 use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
-/// Where they are in every container.
+/// The folder of the files in every container.
 pub const FOLDER: &str = "/etc/lasthop";
-/// Bytes. An API server takes 256 KiB of annotations, with their names and what others add.
+/// The most bytes in all. An API server takes 256 KiB of annotations, including names and those of others.
 const LARGEST: usize = 200_000;
 
-/// Names of files that hold secrets, and ends of such names.
+/// Names of files that hold secrets, and extensions.
 const PRIVATE: [&str; 8] = [
     "id_rsa",
     "id_dsa",
@@ -22,10 +22,10 @@ const PRIVATE: [&str; 8] = [
     "htpasswd",
 ];
 const PRIVATE_ENDS: [&str; 6] = ["key", "env", "pgpass", "keytab", "ppk", "ovpn"];
-/// What a private key holds: in PEM whatever its kind, and in the format of PuTTY.
+/// Marks of private keys: PEM of any kind, and PuTTY's format.
 const KEYS: [&str; 2] = ["PRIVATE KEY-----", "PuTTY-User-Key-File-"];
 
-/// Why a file is not to be passed on, in words.
+/// Why a file seems private, in words.
 fn looks_private(path: &Path, text: &str) -> Option<String> {
     if KEYS.iter().any(|mark| text.contains(mark)) {
         return Some("it holds a private key".to_owned());

@@ -1,8 +1,8 @@
 //! The layouts of Pods: how the services of an experiment reach each other in a cluster.
 //!
-//! All layouts are there at once, and the driver, which is in one Pod with the front ends of all, lets them take turns:
-//! idle servers cost nothing, and everything but the link is the same. An experiment's services are rendered as in any
-//! run, with the addresses of the cluster; their files reach their containers as annotations of the Pod.
+//! All layouts exist at once. The driver, in one Pod with the front ends of all, lets them take turns: idle servers
+//! cost nothing, and only the link differs. Services are rendered as in any run, with the cluster's addresses; their
+//! files reach the containers as annotations of the Pod.
 
 use std::{
     collections::BTreeMap,
@@ -29,18 +29,18 @@ use crate::{
 
 /// The endpoints that the driver compares.
 pub const GIVEN: &str = "given.json";
-/// Ports from here on, for each layout a hundred.
+/// The first port; each layout has a hundred.
 const PORTS: u16 = 18_000;
-/// Where a server listens that other Pods reach. In arguments, and in the configuration of servers that read variables
-/// there, this becomes the address of its own Pod.
+/// The listening address of servers that other Pods reach. In arguments, and in configurations that can read variables,
+/// it becomes the address of the server's Pod.
 const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// How the link goes.
+/// The path of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layout {
     /// To another container of the Pod, over TCP. The reference.
     Tcp,
-    /// The same over a Unix socket in an `emptyDir`.
+    /// To another container of the Pod, over a Unix socket in an `emptyDir`.
     Unix,
     /// To a Pod on the same node, over the address of a Service.
     Service,
@@ -49,10 +49,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All of them, the reference first.
+    /// All layouts, the reference first.
     pub const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Service, Self::OtherNode];
 
-    /// As options and reports call it.
+    /// The name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -76,20 +76,20 @@ impl Layout {
     }
 }
 
-/// Where the servers of other Pods are reached.
+/// Addresses of the servers in other Pods, by layout.
 pub type Addresses = BTreeMap<Layout, IpAddr>;
 
 /// A Pod beside the driver's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Companion {
     pub layout: Layout,
-    /// Its Job, as YAML.
+    /// The Pod's Job, as YAML.
     pub job: String,
-    /// What leads to it, which the Job is to own.
+    /// The Service that leads to the Pod; the Job must own it.
     pub service: Option<Service>,
 }
 
-/// A Service.
+/// A Kubernetes Service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Service {
     fleet: String,
@@ -98,7 +98,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// As YAML, once its Job has an uid.
+    /// The Service as YAML, owned by the Job with this uid.
     pub fn owned_by(&self, uid: &str) -> String {
         render(
             SERVICE,
@@ -133,7 +133,7 @@ impl Layouts {
             chosen,
             secret: random::secret().map_err(|error| format!("cannot make a password: {error}"))?,
         };
-        // Whatever cannot be rendered is known before anything is made.
+        // Rendering errors show before any object is created.
         layouts.pod(&Addresses::new())?;
         Ok(layouts)
     }
@@ -152,7 +152,7 @@ impl Layouts {
         })
     }
 
-    /// What the services of a layout are told.
+    /// The bindings of a layout's services.
     fn bindings(&self, layout: Layout, addresses: &Addresses) -> Result<Bindings, String> {
         let stack = self.stack(layout)?;
         let everywhere = IpAddr::from(EVERYWHERE);
@@ -174,7 +174,7 @@ impl Layouts {
                     ));
                 }
             };
-            // The image finds it on its PATH.
+            // The image finds the program on its PATH.
             let program = self
                 .plan
                 .experiment
@@ -224,12 +224,12 @@ impl Layouts {
         })
     }
 
-    /// The services of a layout: those up to the link's server, and those in front of it.
+    /// The services of a layout: those up to the link's server, and those in front.
     fn services(&self, layout: Layout, addresses: &Addresses) -> Result<[Vec<Placed>; 2], String> {
         let bindings = self.bindings(layout, addresses)?;
         let rendered = self.plan.services(self.stack(layout)?, &bindings)?;
         for service in &rendered {
-            // A server that only checks its own configuration does so when it starts, too.
+            // A server that only checks its own configuration also does so at its start.
             if let Some(other) = service
                 .prepare
                 .iter()
@@ -254,7 +254,7 @@ impl Layouts {
         Ok([behind, front])
     }
 
-    /// With the address of its Pod in the place of all addresses, where its configuration can name it.
+    /// Replaces the wildcard address by a variable with the Pod's address, if the configuration can read variables.
     fn at_its_pod(&self, mut placed: Placed) -> Placed {
         let recipe = self.plan.experiment.recipes.get(&placed.service.recipe);
         if placed.layout.is_apart() && recipe.is_some_and(|recipe| recipe.start.reads_variables) {
@@ -268,7 +268,7 @@ impl Layouts {
         placed
     }
 
-    /// The Pods that the driver's needs.
+    /// The companions of the driver's Pod.
     pub fn companions(&self, fleet: &Fleet, number: usize, node: &str, runs: u32) -> Result<Vec<Companion>, String> {
         let apart = self.chosen.iter().filter(|layout| layout.is_apart());
         apart
@@ -302,7 +302,7 @@ impl Layouts {
         let pod = Servers::new(&behind)?;
         let mut job = fleet.driver(number, &place, &[]);
         job.name = name;
-        // It serves every run of the node, one after another.
+        // The Pod serves every run of the node, one after another.
         job.deadline = (fleet.deadline() * runs).as_secs();
         job.driver = None;
         (job.files, job.servers) = (&pod.files, &pod.servers);
@@ -313,7 +313,7 @@ impl Layouts {
         })
     }
 
-    /// The servers of the driver's Pod, and what it compares.
+    /// The servers in the driver's Pod, and the endpoints to compare.
     fn pod(&self, addresses: &Addresses) -> Result<Servers, String> {
         let mut servers = Vec::new();
         let mut endpoints = IndexMap::new();
@@ -423,7 +423,7 @@ mod tests {
         }
     }
 
-    /// The containers of a Job, by name.
+    /// Names of the containers in a Job.
     fn names(job: &str) -> Vec<&str> {
         let names = job.lines().filter_map(|line| line.strip_prefix("        - name: "));
         names

@@ -1,4 +1,4 @@
-//! The objects that a run makes in a cluster, from the templates `*.yaml.j2`.
+//! The objects that a run creates in a cluster, from the templates `*.yaml.j2`.
 
 use std::{fmt::Write as _, path::PathBuf, sync::LazyLock, time::Duration};
 
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 use crate::files::Files;
 
-/// Label of everything that lasthop makes in a cluster; its value is the fleet run.
+/// Label of all of lasthop's objects in a cluster; its value is the fleet run.
 pub const LABEL: &str = "lasthop/fleet";
 /// The container that runs lasthop.
 pub const DRIVER: &str = "lasthop";
-/// Folder of the experiments that a Pod is given.
+/// Folder of the experiments in a Pod.
 pub const EXPERIMENT: &str = "experiment";
-/// How long a worker waits for its reader before it ends by itself.
+/// How long a worker waits for its reader before it ends.
 pub const LINGER: Duration = Duration::from_secs(120);
-/// What a run takes besides its budget, at most as a rule: calibration, the last round, the report.
+/// The usual maximum of a run's time beyond its budget: calibration, the last round, the report.
 const BESIDE_BUDGET: Duration = Duration::from_secs(120);
 /// User and group of every process: `nobody`.
 pub(crate) const NOBODY: u32 = 65_534;
-/// Where sockets are in every container.
+/// Folder of sockets in every container.
 pub(crate) const SOCKETS: &str = "/run/lasthop";
-/// The variable that holds the address of its own Pod, which is known there alone.
+/// The variable with the Pod's own address, which is known only there.
 pub(crate) const POD_ADDRESS: &str = "LASTHOP_POD_ADDRESS";
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -31,7 +31,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     templates.set_trim_blocks(true);
     templates.set_lstrip_blocks(true);
     templates.set_keep_trailing_newline(true);
-    // What a macro has written is a part of the template.
+    // The output of a macro is a part of the template.
     templates.set_auto_escape_callback(|_| AutoEscape::Custom("yaml"));
     templates.set_formatter(write_value);
     let all = [
@@ -46,7 +46,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
 const JOB: &str = "job.yaml.j2";
 pub(crate) const SERVICE: &str = "service.yaml.j2";
 
-/// Writes a value as JSON. YAML reads it, but for characters that it does not take as they are.
+/// Writes a value as JSON, which is valid YAML once some characters are escaped.
 fn write_value(output: &mut Output<'_>, _: &State<'_, '_>, value: &Value) -> Result<(), Error> {
     if value.is_safe() {
         return Ok(output.write_str(value.as_str().unwrap_or_default())?);
@@ -64,7 +64,7 @@ fn write_value(output: &mut Output<'_>, _: &State<'_, '_>, value: &Value) -> Res
 
 /// # Panics
 ///
-/// If the template is wrong, which tests rule out.
+/// If the template is wrong, which tests exclude.
 pub(crate) fn render(template: &str, values: impl Serialize) -> String {
     let template = TEMPLATES.get_template(template).expect("a template of lasthop's own");
     template.render(values).expect("a template of lasthop's own")
@@ -76,11 +76,11 @@ pub(crate) struct Server {
     pub name: String,
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
-    /// Where its sockets are, below those of all.
+    /// Folder of the server's sockets, below [`SOCKETS`].
     pub folder: PathBuf,
 }
 
-/// A Job as `job.yaml.j2` writes it.
+/// Values of a Job for `job.yaml.j2`.
 #[derive(Serialize)]
 pub(crate) struct Job<'a> {
     fleet: &'a str,
@@ -93,7 +93,7 @@ pub(crate) struct Job<'a> {
     root: bool,
     operator: &'static str,
     node: Option<&'a str>,
-    /// Arguments of lasthop in the container that runs it, if there is one.
+    /// Arguments of lasthop, if a container runs it.
     pub driver: Option<Vec<String>>,
     pub files: &'a Files,
     pub servers: &'a [Server],
@@ -108,40 +108,40 @@ impl Job<'_> {
     }
 }
 
-/// What the Pods of a fleet run have in common.
+/// The common settings of a fleet run's Pods.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// A word that no other run in the cluster has.
+    /// A word unique to this run in the cluster.
     pub id: String,
     pub image: String,
-    /// Arguments of lasthop in the Pod, from `run` on.
+    /// Arguments of lasthop in the Pod, beginning with `run`.
     pub arguments: Vec<String>,
     /// An experiment that is not built in, below [`EXPERIMENT`].
     pub files: Files,
-    /// CPUs and memory for each container; without CPUs neither is requested.
+    /// CPUs and memory of each container; without CPUs neither is requested.
     pub cpus: u32,
     pub memory: String,
     pub budget: Duration,
-    /// How long a Pod may take to start.
+    /// The longest time for a Pod to start.
     pub wait: Duration,
-    /// How long a Job that has ended stays.
+    /// How long an ended Job is kept.
     pub keep: Duration,
-    /// Whether the experiment asks for root. Then Pods run as the user of their image.
+    /// Whether the experiment asks for root. Pods then run as the user of their image.
     pub root: bool,
 }
 
-/// Where a Pod runs.
+/// The node of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On the node of this name.
+    /// The node of this name.
     Node(String),
-    /// On any node but that of this name.
+    /// Any node but this one.
     NotOn(String),
-    /// On any node.
+    /// Any node.
     Any,
 }
 
-/// A word for a new fleet run.
+/// A unique word for a new fleet run.
 pub fn new_id() -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -150,7 +150,7 @@ pub fn new_id() -> String {
 }
 
 impl Fleet {
-    /// The longest that a Job may take. The cluster ends it then, whoever has forgotten it.
+    /// The longest time for a Job. The cluster ends it then, even if the client is gone.
     pub fn deadline(&self) -> Duration {
         self.wait + self.budget + self.budget / 2 + BESIDE_BUDGET + LINGER
     }
@@ -160,7 +160,7 @@ impl Fleet {
         self.driver(number, place, labels).render()
     }
 
-    /// The same as a value.
+    /// Like [`Self::job`], as a value.
     pub(crate) fn driver<'a>(&'a self, number: usize, place: &'a Place, labels: &[(String, String)]) -> Job<'a> {
         let linger = format!("{}s", LINGER.as_secs());
         let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);

@@ -1,8 +1,8 @@
 //! A run record as lines of a log, between other lines.
 //!
 //! Each line has a number and, in base64, some bytes of one zlib stream. The stream has entries: the name of the run,
-//! what its files have grown by, and at last the SHA-256 of every file. It is one stream because rounds have copies of
-//! the same files, which take next to nothing.
+//! new parts of its files, and finally the SHA-256 of every file. There is only one stream because rounds have copies
+//! of the same files, which then take almost no space.
 
 use std::{
     collections::BTreeMap,
@@ -18,35 +18,35 @@ use lasthop_model::{record::SEAL, run_name};
 use lasthop_system::{date, digest, files};
 use serde::{Deserialize, Serialize};
 
-/// How a line begins that belongs to a record.
+/// The prefix of a record's lines.
 const START: &str = "lasthop-record ";
-/// Bytes of the stream in one line: container runtimes break lines of 16 KiB.
+/// Bytes of the stream per line: container runtimes break lines of 16 KiB.
 const IN_A_LINE: usize = 9 << 10;
-/// Bytes of a file in one entry.
+/// Bytes of a file per entry.
 const PIECE: u64 = 64 << 10;
-/// Bytes of a line of a log.
+/// The longest line of a log, in bytes.
 const LONGEST_LINE: u64 = 1 << 20;
-/// Bytes of an entry without its piece. The last one names all files, in 100 B each.
+/// The longest entry without its piece, in bytes. The last one names all files, with 100 B for each.
 const LONGEST_ENTRY: u64 = 16 << 20;
-/// Bytes of the files of a record.
+/// The most bytes in the files of a record.
 const LARGEST: u64 = 1 << 30;
-/// Parts of the names of its files, each of which may be a folder.
+/// The most path components in names of files, each of which may be a folder.
 const MOST_PARTS: usize = 500_000;
 
 /// An entry of the stream, a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Entry {
-    /// The first has the name of the record.
+    /// The first entry: the name of the record.
     Run(String),
-    /// So many bytes follow, which are the file's from there on. At 0 it begins anew, because some files are replaced
-    /// while a run goes on.
+    /// Announces `length` bytes of the file from offset `at`. Offset 0 begins the file anew, because some files are
+    /// replaced during a run.
     Piece { file: String, at: u64, length: u64 },
-    /// The last has the code that the run ended with, and the SHA-256 of every file.
+    /// The last entry: the exit code of the run, and the SHA-256 of every file.
     End { code: u8, files: BTreeMap<String, String> },
 }
 
-/// Why a log made no record.
+/// Why a log yields no record.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     #[error("the log ends before the record does")]
@@ -63,7 +63,7 @@ impl From<String> for WireError {
     }
 }
 
-/// Bytes of the stream as lines.
+/// Writes bytes of the stream as lines.
 struct Numbered<W> {
     output: W,
     next: u64,
@@ -85,11 +85,11 @@ impl<W: Write> Write for Numbered<W> {
     }
 }
 
-/// Writes a record that still grows.
+/// Writes a growing record.
 pub struct Sender<W: Write> {
     folder: PathBuf,
     stream: ZlibEncoder<Numbered<W>>,
-    /// By name: the file that was read, by number, and how much of it has been written.
+    /// By name: the inode of the file, and the bytes written so far.
     sent: BTreeMap<String, (u64, u64)>,
 }
 
@@ -115,12 +115,12 @@ impl<W: Write> Sender<W> {
         self.stream.write_all(piece)
     }
 
-    /// Writes what has been added since the last time.
+    /// Writes additions since the last call.
     pub fn advance(&mut self) -> io::Result<()> {
         let before = self.stream.total_in();
         for (name, path) in files(&self.folder)? {
             match self.file(&name, &path) {
-                // It was replaced, and comes next time.
+                // The file was replaced: the next call writes it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 sent => sent?,
             }
@@ -160,7 +160,7 @@ impl<W: Write> Sender<W> {
         }
     }
 
-    /// Ends a record that no longer grows.
+    /// Writes the end of a complete record.
     pub fn end(mut self, code: u8) -> io::Result<()> {
         self.advance()?;
         let files = files(&self.folder)?.into_iter();
@@ -176,8 +176,8 @@ impl<W: Write> Sender<W> {
     }
 }
 
-/// The files below a folder by their name there. Links are none, and neither is what is still being written or would
-/// prove nothing elsewhere.
+/// The files below a folder by relative name, without links, files that are still being written, and the seal, which
+/// would prove nothing elsewhere.
 fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -202,8 +202,7 @@ fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
-/// The next line of a log without its end, once all of it has come. A Pod writes what it likes, so a line is bytes, and
-/// has a limit.
+/// The next whole line of a log, without its end. A Pod may write anything, so a line is bytes, and limited.
 fn next_line(log: &mut impl BufRead) -> Result<Option<Vec<u8>>, WireError> {
     let mut line = Vec::new();
     let read = log.take(LONGEST_LINE).read_until(b'\n', &mut line);
@@ -217,30 +216,30 @@ fn next_line(log: &mut impl BufRead) -> Result<Option<Vec<u8>>, WireError> {
     }
 }
 
-/// What is heard while a log is read.
+/// A message from the reader of a log.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A line that is not of the record.
+    /// A line that is not part of the record.
     Line(Vec<u8>),
-    /// The record has begun to grow in this folder.
+    /// The record has begun, in this folder.
     Begun(PathBuf),
 }
 
-/// A record that has come back.
+/// A received record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     pub folder: PathBuf,
-    /// With what code the run ended.
+    /// The exit code of the run.
     pub code: u8,
 }
 
-/// Makes a record of a log, below `runs`, which exists. It takes the place of `part`, which an earlier reading of the
-/// same log has left.
+/// Builds a record from a log, below the existing folder `runs`. It replaces `part`, left by an earlier reading of the
+/// log.
 ///
 /// # Errors
 ///
-/// The log ends early or a line is missing: it may be read again. Or a line is not lasthop's, the record is too large
-/// or cannot be written, or it differs from the Pod's.
+/// The log ends early or a line is missing: it may be read again. Or a line is invalid, the record is too large or
+/// cannot be written, or it differs from the Pod's.
 pub fn receive(
     log: impl BufRead,
     runs: &Path,
@@ -266,19 +265,19 @@ pub fn receive(
     })
 }
 
-/// The stream of a record, from the lines of its log.
+/// The stream of a record, decoded from its lines.
 struct Stream<'a, L> {
     log: L,
     hear: &'a mut dyn FnMut(Heard),
-    /// How many of its lines have come.
+    /// Lines read so far.
     lines: u64,
-    /// What has not been inflated of the last one.
+    /// Bytes of the last line, not yet inflated.
     bytes: Vec<u8>,
     inflate: Decompress,
 }
 
 impl<L: BufRead> Stream<'_, L> {
-    /// The bytes of its next line; none at the end of the log.
+    /// The bytes of the stream's next line; `None` at the end of the log.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         while let Some(line) = next_line(&mut self.log).map_err(io::Error::other)? {
             let Some(numbered) = line.strip_prefix(START.as_bytes()) else {
@@ -300,7 +299,8 @@ impl<L: BufRead> Stream<'_, L> {
 impl<L: BufRead> Read for Stream<'_, L> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Also without bytes: what found no room in the last buffer comes before the next line, which may take long.
+            // Even without new bytes: output that did not fit into the last buffer comes before the next line, which
+            // may take long.
             let before = (self.inflate.total_in(), self.inflate.total_out());
             let status = self.inflate.decompress(&self.bytes, buffer, FlushDecompress::Sync)?;
             self.bytes.drain(..(self.inflate.total_in() - before.0) as usize);
@@ -316,7 +316,7 @@ impl<L: BufRead> Read for Stream<'_, L> {
     }
 }
 
-/// The number of a line, and its bytes of the stream.
+/// The number and the decoded bytes of a line.
 fn number_and_bytes(line: &[u8]) -> Option<(u64, Vec<u8>)> {
     let (number, bytes) = str::from_utf8(line).ok()?.split_once(' ')?;
     Some((number.parse().ok()?, BASE64.decode(bytes.trim_end()).ok()?))
@@ -330,7 +330,7 @@ fn malformed() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Takes the entries of a record one after the other.
+/// Unpacks the entries of a record.
 fn unpack(entries: &mut BufReader<Stream<'_, impl BufRead>>, runs: &Path, part: Option<&Path>) -> io::Result<Received> {
     let mut record = None;
     loop {
@@ -362,14 +362,14 @@ fn unpack(entries: &mut BufReader<Stream<'_, impl BufRead>>, runs: &Path, part: 
     }
 }
 
-/// A record that grows.
+/// A growing record.
 struct Record {
     folder: PathBuf,
-    /// Shows others that it still grows.
+    /// Marks the record as growing.
     _lock: File,
-    /// Lengths of the files so far.
+    /// Present lengths of the files.
     lengths: BTreeMap<PathBuf, u64>,
-    /// Bytes that may still come, and parts of names.
+    /// Remaining bytes, and remaining path components.
     room: u64,
     parts: usize,
 }
@@ -402,10 +402,10 @@ impl Record {
         })
     }
 
-    /// The file that a piece is for, where the piece begins.
+    /// Opens the file of a piece, positioned at its offset.
     fn piece(&mut self, file: &str, at: u64, length: u64) -> io::Result<File> {
         let name = Path::new(file);
-        // A name that leads nowhere else: a Pod is not trusted.
+        // The name must stay inside the folder: a Pod is not trusted.
         let is_inside = !file.is_empty() && name.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_inside || name == Path::new(SEAL) {
             return Err(malformed());
@@ -422,7 +422,7 @@ impl Record {
         open().map_err(|error| unwritten(&path, &error))
     }
 
-    /// Counts a piece: the next of its file, or the first of one that takes its place.
+    /// Counts a piece: the next of its file, or the first of a replacement.
     fn grow(&mut self, name: &Path, at: u64, length: u64) -> io::Result<()> {
         let known = self.lengths.get(name).copied();
         if at != 0 && known != Some(at) {
@@ -477,7 +477,7 @@ mod tests {
 
     const RUN: &str = "20261122T140000-x-1";
 
-    /// A record that grows and whose files are replaced, as the lines of its log.
+    /// A growing record with replaced files, as lines of its log.
     fn lines(source: &Path) -> Vec<String> {
         let folder = source.join(RUN);
         fs::create_dir_all(folder.join("services/0")).unwrap();
@@ -501,7 +501,7 @@ mod tests {
         String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// What deflate cannot make smaller.
+    /// Bytes that deflate cannot compress.
     fn noise(length: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let mut byte = || {
@@ -513,7 +513,7 @@ mod tests {
         (0..length).map(|_| byte()).collect()
     }
 
-    /// Lines with these entries, each with a piece.
+    /// Lines with these entries and their pieces.
     fn lines_of(entries: &[(Entry, &[u8])]) -> Vec<String> {
         let mut output = Vec::new();
         let mut sender = Sender::begin(RUN, Path::new("nowhere"), &mut output).unwrap();
@@ -524,7 +524,7 @@ mod tests {
         String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// What comes of these lines below a folder, and other lines between them.
+    /// The result of these lines, with other lines in between.
     fn received(runs: &Path, part: Option<&Path>, lines: &[String]) -> (Result<Received, WireError>, Vec<Heard>) {
         let log: String = lines.iter().map(|line| format!("{line}\nsaid\n")).collect();
         let mut heard = Vec::new();
@@ -532,7 +532,7 @@ mod tests {
         (received, heard)
     }
 
-    /// Why these lines are no record.
+    /// Why these lines are refused.
     fn refused(lines: &[String]) -> String {
         let home = TempDir::new().unwrap();
         received(home.path(), None, lines).0.unwrap_err().to_string()
@@ -596,7 +596,7 @@ mod tests {
                 "{said}"
             );
         }
-        // Beyond the length so far a sparse file would grow, which would take hours to verify.
+        // Beyond the present length, a sparse file would grow and take hours to verify.
         for entry in [
             piece("log", 8_796_093_022_208, 1),
             piece("log", 3, 1),
@@ -635,7 +635,7 @@ mod tests {
             let home = TempDir::new().unwrap();
             let mut record = Record::begin(RUN, home.path(), None).unwrap();
             limit(&mut record);
-            // The first is replaced by the second.
+            // The first file is replaced by the second.
             let pieces = [
                 ("services/0/log", 0, 9),
                 ("services/0/log", 0, 4),

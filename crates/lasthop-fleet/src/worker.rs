@@ -1,4 +1,4 @@
-//! What runs in a Pod: lasthop, whose record goes to the log.
+//! lasthop in a Pod: a run whose record goes to the log.
 
 use std::{
     collections::BTreeSet,
@@ -13,23 +13,23 @@ use lasthop_system::interrupt;
 
 use crate::wire::Sender;
 
-/// How often the record is looked at, which is what a Pod that dies loses of it.
+/// The interval of reading the record: a Pod that dies loses at most this much.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Runs this executable with these arguments, writes the record that it makes, and then waits for the reader, who ends
-/// this process, for no longer than `linger`: the tail of a log may be lost if its process ends at once. Returns the
-/// code that the run ended with.
+/// Runs this executable with these arguments and writes the record to standard output. Then waits up to `linger` for
+/// the reader, who ends this process: the tail of a log may be lost if the process ends at once. Returns the run's exit
+/// code.
 pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<u8> {
     let before = folders(runs);
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())
-        // The log is for the record; what the run says goes to standard error.
+        // The log is for the record; the run's messages go to standard error.
         .stdout(Stdio::null())
         .spawn()?;
     let mut sender = None;
     let code = loop {
-        // Asked first: what it wrote before it ended is there.
+        // Checked first, so that the last output is read after the end.
         let ended = child.try_wait()?;
         if sender.is_none() {
             let made = folders(runs).into_iter().find(|folder| !before.contains(folder));
@@ -54,15 +54,15 @@ pub fn serve(arguments: &[String], runs: &Path, linger: Duration) -> io::Result<
     Ok(code)
 }
 
-/// As shells count: a signal has its number above 128.
+/// The exit code as in shells: a signal counts above 128.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// Asks the run to end in order, as this process was asked.
+/// Asks the run to end in order, like this process.
 fn end(child: &mut Child) -> io::Result<u8> {
-    // Less than the grace period of the Pod, after which the kubelet kills all of it.
+    // Less than the Pod's grace period, after which the kubelet kills all processes.
     const LONGEST: Duration = Duration::from_secs(8);
     let _ = rustix::process::Pid::from_raw(child.id() as i32)
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
@@ -78,7 +78,7 @@ fn end(child: &mut Child) -> io::Result<u8> {
     Ok(code(child.wait()?))
 }
 
-/// The records that there are.
+/// The present records.
 fn folders(runs: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()

@@ -1,5 +1,5 @@
-//! The cluster, by kubectl's own verbs. It knows every kind of kubeconfig, and every way to log in. What it prints on
-//! standard error is the reason of what was refused.
+//! Access to the cluster through kubectl, which knows every kind of kubeconfig and every way to log in. Its standard
+//! error is the reason for a refusal.
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +26,12 @@ use super::{
 };
 use crate::manifest::{DRIVER, Fleet, LABEL};
 
-/// How long the cluster may take for a reply, and kubectl for everything.
+/// The timeout for a reply of the cluster, and for kubectl altogether.
 const REPLY: &str = "--request-timeout=20s";
 const LONGEST: Duration = Duration::from_secs(60);
-/// Bytes that are read of what kubectl prints; 5,000 Pods have a third of it.
+/// The most bytes read of kubectl's output; 5,000 Pods take a third.
 const LIMIT: u64 = 256 << 20;
-/// How long Pods have to end by themselves, and how long the cluster has to forget those that could not.
+/// The time for Pods to end by themselves, and for the cluster to drop those that could not.
 const GENTLY: Duration = Duration::from_secs(30);
 const FORCED: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(300);
@@ -43,12 +43,12 @@ pub struct Cluster<'a> {
     pub namespace: String,
 }
 
-/// The selector of the objects of a run.
+/// The label selector for a run's objects.
 fn of(id: &str) -> String {
     format!("--selector={LABEL}={id}")
 }
 
-/// All that was written to a file.
+/// The whole text of a file.
 pub fn text(file: &mut File) -> io::Result<String> {
     file.rewind()?;
     Ok(String::from_utf8_lossy(&files::first(file, LIMIT)?).into_owned())
@@ -68,7 +68,7 @@ impl<'a> Cluster<'a> {
         let usual = cluster
             .run(&view, "", Life::Bound)
             .map_err(|error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}"))?;
-        // In a Pod there may be no kubeconfig, which kubectl then does without.
+        // A Pod may have no kubeconfig, and kubectl needs none there.
         let usual = usual.ok().filter(|name| !name.is_empty());
         let named = place.namespace.clone().or(usual).or_else(|| files::text(IN_A_POD).ok());
         cluster.namespace = named.map_or_else(|| "default".to_owned(), |name| name.trim().to_owned());
@@ -84,7 +84,7 @@ impl<'a> Cluster<'a> {
         kubectl
     }
 
-    /// What kubectl prints, or why it refuses.
+    /// kubectl's output, or the reason for its refusal.
     fn run(&self, arguments: &[&str], input: &str, life: Life) -> io::Result<Result<String, String>> {
         let file = || tempfile::tempfile_in(&self.place.folder);
         let [mut stdin, mut output, mut errors] = [file()?, file()?, file()?];
@@ -113,19 +113,20 @@ impl<'a> Cluster<'a> {
         parsed(&self.kubectl(&[&["get", "--output=json"], what].concat(), "", Life::Bound)?)
     }
 
-    /// Makes an object, and returns it as it is in the cluster. It is waited for, so that it is known.
+    /// Creates an object, and returns it as the cluster has it. Completes even after an interrupt, so that the object
+    /// is known.
     pub fn create(&self, manifest: &str) -> Result<Object, String> {
-        // To validate it, kubectl would first ask for the schema of everything.
+        // Validation would first request the schema of everything.
         let create = ["create", "--validate=false", "--output=json", "--filename=-"];
         parsed(&self.kubectl(&create, manifest, Life::ToItsEnd)?)
     }
 
-    /// Asks to delete these; what they own goes later, by itself.
+    /// Requests the deletion of these objects; objects that they own follow by themselves.
     fn delete(&self, what: &[&str]) -> Result<String, String> {
         self.kubectl(&[&["delete", "--wait=false"], what].concat(), "", Life::Bound)
     }
 
-    /// Follows the log of the driver in a Pod, without an end: a server may be silent for long.
+    /// Follows the log of the driver in a Pod, without a timeout: a server may be silent for long.
     pub fn log(&self, pod: &str) -> io::Result<(Child, File)> {
         let errors = tempfile::tempfile_in(&self.place.folder)?;
         let mut kubectl = self.command(&["logs", "--follow", "--container", DRIVER, pod]);
@@ -133,7 +134,7 @@ impl<'a> Cluster<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors.try_clone()?);
-        // Ctrl-C at the terminal reaches lasthop alone, which decides.
+        // Ctrl-C in the terminal reaches only lasthop.
         kubectl.process_group(0);
         command::dies_with_us(&mut kubectl);
         Ok((kubectl.spawn()?, errors))
@@ -145,7 +146,7 @@ impl<'a> Cluster<'a> {
         if !wanted.names.is_empty() {
             let mut members = Vec::new();
             for name in &wanted.names {
-                // Without the right to look at nodes their labels are missing, and nothing else.
+                // Without the right to read nodes, only their labels are missing.
                 let node: Option<Node> = self.get(&["nodes", name]).ok();
                 members.push(member(name, node.as_ref()));
             }
@@ -175,7 +176,7 @@ impl<'a> Cluster<'a> {
         self.get(&["jobs,pods", &of(id)]).map(|list: List| list.items)
     }
 
-    /// Nodes that no longer answer, and what the cluster says of them; none without the right to look.
+    /// Nodes that no longer reply, with the cluster's reason; empty without the right to read nodes.
     pub fn lost_nodes(&self) -> BTreeMap<String, String> {
         let nodes = self
             .get(&["nodes"])
@@ -193,20 +194,20 @@ impl<'a> Cluster<'a> {
         events.items.into_iter().next_back().map(|event| event.message)
     }
 
-    /// Removes a Job that has done its work.
+    /// Removes a Job that is done.
     pub fn remove_job(&self, name: &str) {
-        // What is refused now is tried again in the end.
+        // A refused deletion is tried again at the end.
         let _ = self.delete(&["jobs", name]);
     }
 
-    /// Removes everything of a run, and waits until it is gone, unless there is a hurry: then the cluster has been
-    /// asked. Returns what is left, and why.
+    /// Removes all objects of a run, and waits until they are gone; a second interrupt ends the wait. Returns remaining
+    /// objects, with the reason.
     pub fn remove(&self, id: &str, kinds: &str) -> Vec<String> {
-        // What is to be removed has to be asked for, whatever was interrupted.
+        // Removal must be requested even after an interrupt.
         let _shield = interrupt::shield();
         let begin = Instant::now();
         loop {
-            // Again each time: a Job may have been on its way to the cluster when the first of these arrived.
+            // Repeated, because a Job may have reached the cluster after the first request.
             let asked = self.delete(&[kinds, &of(id)]);
             let left = self.objects(id);
             if left.as_ref().is_ok_and(Vec::is_empty) {
@@ -224,7 +225,7 @@ impl<'a> Cluster<'a> {
                 };
             }
             let lost = self.lost_nodes();
-            // Nobody is there to end a Pod of a lost node.
+            // A Pod of a lost node has no kubelet to end it.
             let is_stuck = |node: &str| waited > GENTLY || lost.contains_key(node);
             let pods = left.iter().flatten().filter(|object| object.kind == "Pod");
             let stuck = pods.filter(|pod| is_stuck(&pod.spec.node_name));

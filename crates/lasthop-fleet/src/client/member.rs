@@ -1,4 +1,4 @@
-//! One node of a fleet run: its Job, its Pod's log, and the records that came back.
+//! A node of a fleet run: its Job, its Pod's log, and its records.
 
 use std::{
     collections::VecDeque,
@@ -24,21 +24,21 @@ use crate::{
     wire::{self, Heard, Received, WireError},
 };
 
-/// How long a Pod that has ended has for the rest of its log.
+/// The time for the rest of the log after a Pod has ended.
 const TAIL: Duration = Duration::from_secs(10);
-/// How long a node may be lost to the cluster, which has waited already: a busy one comes back.
+/// How long a node may be lost, after the cluster itself has waited: a busy node comes back.
 const LOST: Duration = Duration::from_secs(15);
-/// How long a Job may be without a Pod before its events are read.
+/// How long a Job may lack a Pod before its events are read.
 const PODLESS: Duration = Duration::from_secs(3);
-/// How long until a log is read again.
+/// The pause before a broken log is read again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Last lines of a log that a failure shows, and bytes that are shown of each.
+/// Last lines of a log in a failure, and the most bytes of each.
 const SHOWN: usize = 4;
 const SHOWN_BYTES: usize = 2_000;
-/// So many lines of a log wait until they are looked at: a Pod that writes faster waits.
+/// The most unread lines of a log: a Pod that writes faster waits.
 const WAITING: usize = 64;
 
-/// One node of a fleet run.
+/// A node of a fleet run.
 pub struct Member {
     pub node: String,
     pub labels: Vec<(String, String)>,
@@ -49,19 +49,19 @@ pub struct Member {
     done: bool,
     phase: Option<Phase>,
     runs: PathBuf,
-    /// A record that is not complete.
+    /// An incomplete record.
     pub part: Option<PathBuf>,
     log: Option<Log>,
-    /// When its Pod was seen to have ended.
+    /// When the Pod was first seen to have ended.
     ended: Option<Instant>,
     lost: Option<Instant>,
     last: VecDeque<String>,
-    /// Why its log could not be read to its end.
+    /// Why the log could not be read to its end.
     unread: Option<String>,
     companions: Option<Vec<Companion>>,
 }
 
-/// A Job that this client has made.
+/// A Job that this client created.
 pub struct Made {
     pub name: String,
     pub since: Instant,
@@ -77,7 +77,7 @@ impl Made {
         }
     }
 
-    /// Whether a Pod is of it. Anybody's Pod may name an owner; the uid of this one is known to few.
+    /// Whether a Pod belongs to this Job. Any Pod may name an owner, but few know this one's uid.
     fn owns(&self, pod: &Pod) -> bool {
         pod.metadata.owner_references.iter().any(|owner| owner.uid == self.uid)
     }
@@ -87,32 +87,32 @@ impl Made {
 struct Companion {
     layout: Layout,
     job: Made,
-    /// That of its Service, or its own once it runs.
+    /// Address of the Service, or of the Pod once it runs.
     address: Option<IpAddr>,
     runs: bool,
 }
 
-/// What comes of a log.
+/// A message from the thread that reads a log.
 enum News {
     Heard(Heard),
     End(Result<Received, WireError>),
 }
 
-/// A Pod's log as `kubectl logs --follow` prints it.
+/// A Pod's log from `kubectl logs --follow`.
 struct Log {
     kubectl: Child,
-    /// What kubectl prints on standard error.
+    /// kubectl's standard error.
     errors: File,
     news: mpsc::Receiver<News>,
-    /// Lines before this one have been said.
+    /// Lines before this one have already been reported.
     said: usize,
     at: usize,
-    /// When it broke.
+    /// When the log broke.
     broken: Option<Instant>,
 }
 
 impl Log {
-    /// Why it broke, in the words of kubectl; nothing if it only ended.
+    /// Why the log broke, in kubectl's words; `None` if it only ended.
     fn why_broken(&mut self) -> Option<String> {
         let said = cluster::text(&mut self.errors).ok()?;
         Some(reason::of_kubectl(&said)).filter(|why| !why.is_empty())
@@ -165,7 +165,7 @@ impl Member {
         !self.done && self.failure.is_none()
     }
 
-    /// Whether a Pod is of its Job.
+    /// Whether a Pod belongs to the node's Job.
     pub fn owns(&self, pod: &Pod) -> bool {
         self.job.as_ref().is_some_and(|job| job.owns(pod))
     }
@@ -184,7 +184,7 @@ impl Member {
         self.companions.get_or_insert_default().push(companion);
     }
 
-    /// Where the other Pods are reached, once all of them run.
+    /// Addresses of the companion Pods, once all of them run.
     pub fn addresses(&self) -> Option<Addresses> {
         let companions = self.companions.iter().flatten();
         companions
@@ -192,7 +192,7 @@ impl Member {
             .collect()
     }
 
-    /// Takes what the cluster says of the other Pods.
+    /// Updates the companion Pods from the cluster's objects.
     pub fn look_beside(&mut self, pods: &[Pod], wait: Duration, tell: &mut dyn FnMut(&Event<'_>)) {
         let mut failed = None;
         for one in self.companions.iter_mut().flatten() {
@@ -215,12 +215,12 @@ impl Member {
         }
     }
 
-    /// Whether there is anything of it in the cluster, as far as this client knows.
+    /// Whether the cluster has objects of this node, as far as this client knows.
     pub fn made_something(&self) -> bool {
         self.job.is_some() || self.has_companions() || !self.received.is_empty()
     }
 
-    /// Why its node counts as lost, once it has been so for a while.
+    /// Why the node counts as lost, after a delay.
     pub fn is_lost(&mut self, why: Option<&String>) -> Option<String> {
         let since = why.map(|_| self.lost.unwrap_or_else(Instant::now));
         self.lost = since;
@@ -228,7 +228,7 @@ impl Member {
             .cloned()
     }
 
-    /// Why it has no Pod: its Job has ended, or cannot make one, of which only its events tell.
+    /// Why the node has no Pod: its Job has ended, or cannot create one, which only its events explain.
     pub fn without_pod(&self, objects: &[Object], cluster: &Cluster<'_>) -> Phase {
         let waits = || "waits for its Pod".to_owned();
         let Some(made) = self.job.as_ref().filter(|made| made.since.elapsed() > PODLESS) else {
@@ -259,14 +259,14 @@ impl Member {
         self.log = None;
     }
 
-    /// Ends a run whose record is there. Returns its Job.
+    /// Ends a run with a complete record. Returns its Job.
     pub fn end_run(&mut self, per_node: u32) -> Option<String> {
         self.done = self.received.len() >= per_node as usize;
         (self.log, self.phase, self.ended, self.part) = (None, None, None, None);
         self.job.take().map(|job| job.name)
     }
 
-    /// Takes what the cluster says of its Pod.
+    /// Handles the phase of the node's Pod.
     pub fn enter(
         &mut self,
         phase: Phase,
@@ -307,7 +307,7 @@ impl Member {
         self.phase = Some(phase);
     }
 
-    /// Begins to follow the log of its Pod, or begins again once that broke. Returns why it may not.
+    /// Follows the log of the Pod, or starts again after a break. Returns the reason if that is forbidden.
     fn read_log(&mut self, pod: Option<&Pod>, cluster: &Cluster<'_>) -> Result<(), String> {
         let Some(pod) = pod else { return Ok(()) };
         let said = match &mut self.log {
@@ -343,7 +343,7 @@ impl Member {
         Ok(())
     }
 
-    /// Why there is no record, though the Pod has ended.
+    /// Why there is no complete record although the Pod has ended.
     fn ended_early(&self, code: i32) -> String {
         let said: Vec<&str> = self.last.iter().map(String::as_str).collect();
         if said.is_empty() {
@@ -356,7 +356,7 @@ impl Member {
         }
     }
 
-    /// Takes what has come of the log; true if the record is complete.
+    /// Reads new messages of the log; true if the record is complete.
     pub fn listen(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> bool {
         while let Some(log) = &mut self.log {
             match log.news.try_recv() {
@@ -367,7 +367,7 @@ impl Member {
                     self.received.push(received);
                     return true;
                 }
-                // It is read again from its beginning.
+                // The log is read again from its beginning.
                 Ok(News::End(Err(WireError::Ended | WireError::Gap(_)))) => log.broken = Some(Instant::now()),
                 Ok(News::End(Err(error))) => self.fail(error.to_string(), tell),
             }

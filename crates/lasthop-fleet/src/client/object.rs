@@ -1,4 +1,4 @@
-//! The objects of a cluster, as far as lasthop reads them.
+//! The cluster's objects, with the fields that lasthop reads.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub struct List {
     pub items: Vec<Object>,
 }
 
-/// Of any kind: what its kind does not have is empty.
+/// An object of any kind; fields of other kinds are empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Object {
@@ -17,7 +17,7 @@ pub struct Object {
     pub metadata: Metadata,
     pub spec: Spec,
     pub status: Status,
-    /// Of an event.
+    /// For an event.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Metadata {
     pub owner_references: Vec<Owner>,
 }
 
-/// Of whom an object is a part: it ends with its owner.
+/// The owner of an object, which ends with it.
 #[derive(Debug, Deserialize)]
 pub struct Owner {
     pub uid: String,
@@ -42,12 +42,12 @@ pub struct Owner {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
-    /// Of a Pod.
+    /// For a Pod.
     pub node_name: String,
-    /// Of a Service.
+    /// For a Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: String,
-    /// Of a node, as are its taints.
+    /// For a node, as are its taints.
     pub unschedulable: bool,
     pub taints: Vec<Taint>,
 }
@@ -58,7 +58,7 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Of a Pod, a Job or a node.
+/// Status of a Pod, a Job or a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status {
@@ -70,7 +70,7 @@ pub struct Status {
     pub conditions: Vec<Condition>,
     pub init_container_statuses: Vec<ContainerStatus>,
     pub container_statuses: Vec<ContainerStatus>,
-    /// Of a node.
+    /// For a node.
     pub allocatable: BTreeMap<String, String>,
 }
 

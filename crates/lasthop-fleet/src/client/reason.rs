@@ -1,20 +1,20 @@
-//! What the cluster says of Pods, Jobs and nodes, in its own words.
+//! States of Pods, Jobs and nodes, with the cluster's reasons.
 
 use super::object::{ContainerStatus, Node, Object, Pod, Status};
 
-/// Where a Pod has got to.
+/// The phase of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not started, and why.
+    /// The Pod has not started yet, and why.
     Waits(String),
-    /// It will not start.
+    /// The Pod will not start, and why.
     Failed(String),
     Runs,
-    /// It has ended, with this code.
+    /// The Pod has ended with this code.
     Ended(i32),
 }
 
-/// Reasons of a waiting container that do not pass: nobody repairs them while the run waits.
+/// Reasons of a waiting container that are final: nobody repairs them during the run.
 const FINAL: [&str; 8] = [
     "CrashLoopBackOff",
     "ImagePullBackOff",
@@ -26,7 +26,7 @@ const FINAL: [&str; 8] = [
     "RunContainerError",
 ];
 
-/// `Reason: message`
+/// Reason and message as `Reason: message`.
 fn joined(reason: &str, message: &str) -> String {
     let parts = [reason, message]
         .map(str::trim)
@@ -35,7 +35,7 @@ fn joined(reason: &str, message: &str) -> String {
     parts.collect::<Vec<_>>().join(": ")
 }
 
-/// What kubectl says on standard error, without what its library logs there, such as `E1127 14:02:11.120934 …`.
+/// kubectl's message on standard error, without log lines of its library such as `E1127 14:02:11.120934 …`.
 pub fn of_kubectl(said: &str) -> String {
     let is_logged = |line: &&str| {
         let digits = line.strip_prefix(['I', 'W', 'E', 'F']).and_then(|rest| rest.get(..4));
@@ -45,12 +45,12 @@ pub fn of_kubectl(said: &str) -> String {
     lines.join("\n").trim_start_matches("error: ").to_owned()
 }
 
-/// Whether the cluster refuses this to its user, and will again.
+/// Whether the user lacks the right, so that a retry is useless.
 pub fn is_forbidden(why: &str) -> bool {
     why.contains("(Forbidden)")
 }
 
-/// Where a Pod has got to.
+/// The phase of a Pod.
 pub fn of_pod(pod: &Pod) -> Phase {
     let status = &pod.status;
     let containers = || status.init_container_statuses.iter().chain(&status.container_statuses);
@@ -77,10 +77,11 @@ pub fn of_pod(pod: &Pod) -> Phase {
     }
 }
 
-/// A container that the system ended.
+/// Why the system ended a container.
 fn killed(container: &ContainerStatus) -> Option<String> {
     let ended = container.state.terminated.as_ref()?;
-    // These are ends of its own; others, such as `OOMKilled` and `StartError`, come from the kubelet and the runtime.
+    // With these reasons the program ended by itself; others, such as `OOMKilled` and `StartError`, come from the
+    // kubelet and the runtime.
     if ["", "Completed", "Error"].contains(&ended.reason.as_str()) {
         return None;
     }
@@ -110,7 +111,7 @@ fn waits(container: &ContainerStatus) -> Option<Phase> {
     Some(phase(said))
 }
 
-/// What a condition of this type says, if `is` is true of its status.
+/// Reason and message of a condition of this type, if `is` accepts its status.
 fn condition(status: &Status, type_: &str, is: impl Fn(&str) -> bool) -> Option<String> {
     let mut conditions = status.conditions.iter();
     let found = conditions.find(|one| one.type_ == type_ && is(&one.status))?;
@@ -122,22 +123,22 @@ pub fn of_job(job: &Object) -> Option<String> {
     condition(&job.status, "Failed", |status| status == "True")
 }
 
-/// Why a node does not answer.
+/// Why a node does not reply.
 pub fn lost(node: &Node) -> Option<String> {
     let why = condition(&node.status, "Ready", |status| status != "True")?;
     Some(format!("the node was lost: {why}"))
 }
 
-/// Whether a node is ready, and takes ordinary Pods.
+/// Whether a node is ready and accepts ordinary Pods.
 pub fn takes_pods(node: &Node) -> bool {
     let repels = node.spec.taints.iter().any(|taint| taint.effect != "PreferNoSchedule");
     lost(node).is_none() && !node.spec.unschedulable && !repels
 }
 
-/// Whole CPUs that Pods may have on a node.
+/// Whole CPUs of a node that Pods can request.
 pub fn cpus(node: &Node) -> Option<u32> {
     let quantity = node.status.allocatable.get("cpu")?;
-    // `3920m` or `4`.
+    // As `3920m` or `4`.
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<u32>().ok().map(|thousandths| thousandths / 1000),
         None => quantity.parse::<f64>().ok().map(|cpus| cpus as u32),
