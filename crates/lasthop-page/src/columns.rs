@@ -1,5 +1,5 @@
-//! A table, column by column: each value is a function of a row, and what a column holds is written together, in one unit
-//! and with the same places.
+//! Builds a table column by column. Each value is a function of a row, and values that belong together have the same
+//! unit and number of decimals.
 //!
 //! ```
 //! # use lasthop_page::columns::Columns;
@@ -16,7 +16,7 @@
 //!     .csv();
 //! ```
 //!
-//! Columns of numbers in which nothing is known are left out. In CSV all are there, because programs read it.
+//! A column of numbers is left out if all are unknown. CSV has every column, because programs read it.
 
 use lasthop_model::quantity::joined;
 use lasthop_stats::Interval;
@@ -27,7 +27,7 @@ use super::{
     units::{ByteRateUnit, NONE, TimeUnit, bound, bounds, column, percent, ratio, ratio_places, significant},
 };
 
-/// A table that grows by columns, for people (`names` to `ratios`) and for programs (`data`, `known`, `interval`).
+/// A table under construction, for people (`names` to `ratios`) and for programs (`data`, `known`, `interval`).
 pub struct Columns<'a, R> {
     rows: &'a [R],
     shown: Vec<(Column, Vec<Cell>)>,
@@ -39,15 +39,15 @@ pub struct Columns<'a, R> {
 /// A ratio in a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// Without width if it is exact.
+    /// Zero width if the ratio is exact.
     pub of: Interval,
     pub tone: Tone,
-    /// Whether the true ratio is at least as far from 1.
+    /// Whether the true ratio is at least this far from 1.
     pub is_bound: bool,
 }
 
 impl Ratio {
-    /// That of what others are compared with.
+    /// The ratio of the reference.
     pub const REFERENCE: Self = Self {
         of: Interval::exact(1.0),
         tone: Tone::Plain,
@@ -65,7 +65,7 @@ impl Ratio {
 }
 
 impl<'a, R> Columns<'a, R> {
-    /// A table of these rows, without columns.
+    /// A table of these rows, still without columns.
     #[must_use]
     pub fn of(rows: &'a [R]) -> Self {
         Self {
@@ -82,27 +82,27 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// What rows are called.
+    /// Names of rows.
     #[must_use]
     pub fn names<N: Into<String>>(self, title: impl Into<String>, of: impl Fn(&'a R) -> N) -> Self {
         self.left(title, |row| Cell::new(Tone::Strong, of(row)))
     }
 
-    /// Words.
+    /// Left-aligned words.
     #[must_use]
     pub fn left<C: Into<Cell>>(self, title: impl Into<String>, of: impl Fn(&'a R) -> C) -> Self {
         let cells = self.rows.iter().map(of);
         self.show(Column::left(title), cells)
     }
 
-    /// Words that stay with the column before.
+    /// Words that stay with the previous column.
     #[must_use]
     pub fn joined<C: Into<Cell>>(self, title: impl Into<String>, of: impl Fn(&'a R) -> C) -> Self {
         let cells = self.rows.iter().map(of);
         self.show(Column::left(title).joined(), cells)
     }
 
-    /// Numbers that are written, each by itself.
+    /// Right-aligned numbers, already formatted.
     #[must_use]
     pub fn right<C: Into<Cell>>(self, title: impl Into<String>, of: impl Fn(&'a R) -> C) -> Self {
         let cells = self.rows.iter().map(of);
@@ -113,7 +113,7 @@ impl<'a, R> Columns<'a, R> {
         self.rows.iter().map(of).collect()
     }
 
-    /// A column of numbers, if any is known.
+    /// A column of numbers, unless all are unknown.
     fn numbers(self, title: impl Into<String>, values: &[Option<f64>], texts: Vec<String>) -> Self {
         if values.iter().all(Option::is_none) {
             return self;
@@ -121,14 +121,14 @@ impl<'a, R> Columns<'a, R> {
         self.show(Column::right(title), texts)
     }
 
-    /// Numbers without a unit, all to the same place.
+    /// Numbers without a unit, with equal decimals.
     #[must_use]
     pub fn figures(self, title: impl Into<String>, of: impl Fn(&'a R) -> Option<f64>) -> Self {
         let values = self.values(of);
         self.numbers(title, &values, column(&values))
     }
 
-    /// Numbers that a function writes.
+    /// Numbers formatted by a function.
     #[must_use]
     pub fn each(
         self,
@@ -141,13 +141,13 @@ impl<'a, R> Columns<'a, R> {
         self.numbers(title, &values, texts)
     }
 
-    /// Shares, in percent with a decimal.
+    /// Shares, in percent with one decimal.
     #[must_use]
     pub fn shares(self, title: impl Into<String>, of: impl Fn(&'a R) -> Option<f64>) -> Self {
         self.each(title, of, |share| percent(share, 1))
     }
 
-    /// Times in microseconds. All columns are in the unit that suits the shortest time.
+    /// Times in microseconds, in the unit that suits the shortest of all columns.
     #[must_use]
     pub fn times<T: Into<String>, V: IntoIterator<Item = Option<f64>>>(
         mut self,
@@ -170,7 +170,7 @@ impl<'a, R> Columns<'a, R> {
         self.numbers(titled(title, unit.name()), &values, unit.column(&values))
     }
 
-    /// Bytes per second. All columns are in the unit that suits the most.
+    /// Bytes per second, in the unit that suits the highest of all columns.
     #[must_use]
     pub fn byte_rates<T: Into<String>, V: IntoIterator<Item = Option<f64>>>(
         mut self,
@@ -186,7 +186,7 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// Ratios, and beside them their intervals, all to the same place.
+    /// Ratios and their intervals, with equal decimals.
     #[must_use]
     pub fn ratios<T: Into<String>>(self, [title, interval]: [T; 2], of: impl Fn(&'a R) -> Option<Ratio>) -> Self {
         let all: Vec<Option<Ratio>> = self.rows.iter().map(of).collect();
@@ -209,14 +209,14 @@ impl<'a, R> Columns<'a, R> {
             .show(Column::left(interval).joined(), ends)
     }
 
-    /// Rows with the same heading follow each other, below it.
+    /// Groups consecutive rows with the same heading below it.
     #[must_use]
     pub fn under<T: Into<String>>(mut self, heading: impl Fn(&'a R) -> T) -> Self {
         self.headings = self.rows.iter().map(|row| heading(row).into()).collect();
         self
     }
 
-    /// Rows that have words in place of figures.
+    /// Rows with words instead of figures.
     #[must_use]
     pub fn noted(mut self, note: impl Fn(&'a R) -> Option<Cell>) -> Self {
         self.notes = self.rows.iter().map(note).collect();
@@ -250,13 +250,13 @@ impl<'a, R> Columns<'a, R> {
         Table { columns, rows }
     }
 
-    /// Values for programs; the name of their column says the unit.
+    /// Values for programs; the column's name includes the unit.
     #[must_use]
     pub fn data<V: ToString>(self, id: impl Into<String>, of: impl Fn(&'a R) -> V) -> Self {
         self.known(id, |row| Some(of(row)))
     }
 
-    /// Values for programs, where there are any.
+    /// Values for programs, empty if unknown.
     #[must_use]
     pub fn known<V: ToString>(mut self, id: impl Into<String>, of: impl Fn(&'a R) -> Option<V>) -> Self {
         let text = |row| of(row).map_or_else(String::new, |value| value.to_string());
@@ -264,7 +264,7 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// Several numbers, each in the column `id` with an ending of its own.
+    /// Several numbers, each in a column `id` plus its ending.
     #[must_use]
     pub fn several<const N: usize>(
         mut self,
@@ -278,7 +278,7 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// An estimate in the column `id`, the ends of its interval in `id_low` and `id_high`.
+    /// An estimate in the column `id`, with the ends of its interval in `id_low` and `id_high`.
     #[must_use]
     pub fn interval(self, id: &str, of: impl Fn(&'a R) -> Option<Interval>) -> Self {
         self.several(id, ["", "_low", "_high"], |row| {
@@ -287,7 +287,7 @@ impl<'a, R> Columns<'a, R> {
         })
     }
 
-    /// The table for programs, by RFC 4180: a header, and lines that end in CR LF.
+    /// The table for programs, as in RFC 4180: a header, and lines that end in CR LF.
     #[must_use]
     pub fn csv(&self) -> Vec<u8> {
         let line =
@@ -300,7 +300,7 @@ impl<'a, R> Columns<'a, R> {
     }
 }
 
-/// Columns of the values of rows.
+/// Transposes rows of values into columns.
 fn turned(rows: impl Iterator<Item = impl IntoIterator<Item = Option<f64>>>) -> Vec<Vec<Option<f64>>> {
     let mut columns: Vec<Vec<Option<f64>>> = Vec::new();
     for row in rows {
@@ -323,7 +323,7 @@ fn each(values: &[Option<f64>], write: impl Fn(f64) -> String) -> Vec<String> {
     texts.map(|text| text.unwrap_or_else(|| NONE.to_owned())).collect()
 }
 
-/// The title with its unit: in the place of `{}`, else at the end.
+/// The title with its unit, in place of `{}` or at the end.
 fn titled(title: impl Into<String>, unit: &str) -> String {
     let title = title.into();
     match title.as_str() {

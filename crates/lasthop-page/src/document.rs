@@ -1,4 +1,4 @@
-//! A report for people before it has a format: sections of sentences, tables and logs.
+//! A report for people, independent of its format: sections of sentences, tables and logs.
 //!
 //! The terminal and Markdown render the same document, so they cannot contradict each other.
 
@@ -26,9 +26,9 @@ pub struct Section {
 pub enum Depth {
     /// Always shown.
     Open,
-    /// Shown where the sections after it, which say the same in full, are not or are folded.
+    /// Shown if the following sections, which have the details, are hidden or folded.
     Brief,
-    /// Folded if the format can fold, otherwise shown if everything is asked for.
+    /// Folded if the format can fold, otherwise shown only in full output.
     Folded,
     /// Left out if space is short.
     Detail,
@@ -39,7 +39,7 @@ pub enum Block {
     Paragraph(Text),
     /// One entry of a list.
     Item(Text),
-    /// An entry under the entry before.
+    /// An entry below the previous entry.
     SubItem(Text),
     /// An entry that counts what a brief list leaves out.
     Rest(Text),
@@ -52,7 +52,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// What stands below a table, to explain it.
+    /// An explanation below a table.
     #[must_use]
     pub fn legend(text: impl Into<String>) -> Self {
         Self::Paragraph(Text::of(Tone::Dim, text))
@@ -69,9 +69,9 @@ pub enum Tone {
     Bad,
     Warning,
     Dim,
-    /// The id of a check, which leads to what it means.
+    /// The id of a check, which links to its meaning.
     Check,
-    /// The id of a check where the document says more of it.
+    /// The id of a check in the place that explains it.
     Told,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for Text {
     }
 }
 
-/// The first column names the row and is aligned left.
+/// A table whose first column names the rows and is left-aligned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     pub columns: Vec<Column>,
@@ -127,7 +127,7 @@ pub struct Table {
 pub struct Column {
     pub title: String,
     pub align: Align,
-    /// Whether it stays with the column before it when a table is split.
+    /// Whether the column stays with the previous one when a table is split.
     pub joined: bool,
 }
 
@@ -139,11 +139,11 @@ pub enum Align {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
-    /// Heading of the rows that follow.
+    /// Heading of the following rows.
     Group(String),
     /// One cell per column.
     Cells(Vec<Cell>),
-    /// A row without figures: its name, and why it has none.
+    /// A row without figures: its name, and the reason.
     Note(Cell, Cell),
 }
 
@@ -151,7 +151,7 @@ pub enum Row {
 pub struct Cell {
     pub text: String,
     pub tone: Tone,
-    /// The file that a page leads to from the name of a row.
+    /// The file that the name of a row links to.
     pub link: Option<String>,
 }
 

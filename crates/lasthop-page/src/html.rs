@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::{code, markup as escape};
 
-/// Draws the plots of a run. This and the following are written by `script/web` from `web/src`.
+/// Draws the plots of a run. `script/web` writes this and the next scripts from `web/src`.
 pub const SCRIPT: &str = include_str!("../../../web/dist/page.js");
-/// Sorts and filters long tables, in every page.
+/// Sorts and filters long tables, on every page.
 const TABLES: &str = include_str!("../../../web/dist/tables.js");
 const STYLE: &str = include_str!("../../../web/dist/page.css");
 
@@ -17,17 +17,16 @@ const DIGESTS: [&str; 2] = [
     include_str!("../../../web/dist/tables.sha256"),
 ];
 
-/// What says in each page that lasthop made it.
+/// Marks each page as made by lasthop.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"lasthop\">";
 
-/// Whether bytes are the beginning of a page that lasthop made.
+/// Whether the first bytes are those of lasthop's pages.
 #[must_use]
 pub fn is_page(head: &[u8]) -> bool {
     String::from_utf8_lossy(head).contains(GENERATOR)
 }
 
-/// A whole page. `body` is HTML. Only the scripts of lasthop may run in it, whatever text got into it, and nothing may
-/// be loaded.
+/// A whole page. `body` is HTML. Whatever text it contains, only lasthop's scripts may run and nothing may be loaded.
 #[must_use]
 pub fn frame(title: &str, body: &str) -> Vec<u8> {
     let [plots, tables] = DIGESTS;
@@ -49,7 +48,7 @@ pub fn document(document: &Document) -> Vec<u8> {
     document_with(document, "")
 }
 
-/// The same with a picture, which is HTML, before the first section.
+/// Like [`document()`], with a picture in HTML before the first section.
 #[must_use]
 pub fn document_with(document: &Document, picture: &str) -> Vec<u8> {
     let sections: String = document.sections.iter().map(section).collect();
@@ -61,7 +60,7 @@ pub fn document_with(document: &Document, picture: &str) -> Vec<u8> {
     frame(&document.title.to_string(), &(head + picture + &sections))
 }
 
-/// A section under its heading, folded if the document says so.
+/// A section with its heading, folded according to its depth.
 #[must_use]
 pub fn section(section: &Section) -> String {
     let blocks = blocks(&section.blocks);
@@ -82,7 +81,7 @@ pub fn section(section: &Section) -> String {
 #[must_use]
 pub fn blocks(blocks: &[Block]) -> String {
     let mut html = String::new();
-    // How many lists are open.
+    // The number of open lists.
     let mut depth = 0;
     for block in blocks {
         let wanted = match block {
@@ -97,7 +96,7 @@ pub fn blocks(blocks: &[Block]) -> String {
     html
 }
 
-/// Opens or closes lists. A list in a list is part of the entry before.
+/// Opens or closes lists. A nested list is part of the previous entry.
 fn lists(html: &mut String, depth: &mut usize, wanted: usize) {
     while *depth > wanted {
         html.push_str("</li>\n</ul>\n");
@@ -135,7 +134,7 @@ fn block(block: &Block) -> String {
     }
 }
 
-/// Text as it was written, which the keyboard can scroll.
+/// Unchanged text in a box that the keyboard can scroll.
 #[must_use]
 pub fn log(text: &str, name: &str) -> String {
     format!(
@@ -150,7 +149,7 @@ pub fn inline(text: &Text) -> String {
     text.0.iter().map(|(tone, text)| toned(*tone, text)).collect()
 }
 
-/// Plain words between backticks are code, as in Markdown.
+/// Renders plain words between backticks as code, as in Markdown.
 fn coded(text: &str) -> String {
     let mut html = String::new();
     let mut rest = text;
@@ -185,7 +184,7 @@ fn wrapped(tone: Tone, text: String) -> String {
     }
 }
 
-/// Every cell says its column, because on a phone each row becomes a list.
+/// Every cell repeats its column's title, because on a phone each row becomes a list.
 fn table(table: &Table) -> String {
     let mut html = "<table>\n<thead><tr>".to_owned();
     for column in &table.columns {
@@ -244,10 +243,10 @@ fn cell(cell: &Cell, column: &Column) -> String {
     let empty = if cell.text.is_empty() { " class=\"empty\"" } else { "" };
     let label = escape(&column.title);
     format!(
-        // In a box, beside which a phone has the label.
+        // In a box, with the label beside it on a phone.
         "<td{}{empty} data-label=\"{label}\"><div>{}</div></td>",
         aligned(column),
-        // A name, which may be anybody's, or a figure: no sentence of lasthop's with words of code.
+        // A name, possibly foreign, or a figure: not a sentence with code.
         wrapped(cell.tone, escape(&cell.text))
     )
 }

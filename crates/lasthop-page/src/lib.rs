@@ -1,7 +1,7 @@
-//! Pages and tables: a [`document`] of sections, written for a terminal, as Markdown and as HTML, with its numbers by
-//! [`units`]. Nothing here knows a run.
+//! Pages and tables: a [`document`] of sections, rendered for a terminal, as Markdown and as HTML, with numbers
+//! formatted by [`units`]. Nothing here depends on runs.
 //!
-//! [`text`] is the one door for foreign text.
+//! [`text`] makes foreign text safe.
 
 pub mod columns;
 pub mod document;
@@ -17,7 +17,7 @@ pub use self::{
     terminal::{INDENT, Page},
 };
 
-/// A document for a terminal.
+/// Renders a document for a terminal.
 #[must_use]
 pub fn document_terminal(document: &document::Document, options: &Options) -> Vec<u8> {
     let mut page = Page::new(options);
@@ -25,7 +25,7 @@ pub fn document_terminal(document: &document::Document, options: &Options) -> Ve
     page.finish()
 }
 
-/// A document in Markdown, under a heading of the second level.
+/// Renders a document in Markdown, below a heading of the second level.
 #[must_use]
 pub fn document_markdown(document: &document::Document) -> Vec<u8> {
     markdown::page(document).replace(units::NBSP, " ").into_bytes()

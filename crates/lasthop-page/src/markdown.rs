@@ -7,7 +7,7 @@ use lasthop_model::quantity::joined;
 use super::document::{Align, Block, Cell, Column, Depth, Document, Row, Section, Table, Text, Tone};
 use crate::text::{self, fenced, html, markdown as escape};
 
-/// Any document, under a heading of the second level.
+/// Any document, below a heading of the second level.
 #[must_use]
 pub fn page(document: &Document) -> String {
     let mut page = format!(
@@ -19,7 +19,7 @@ pub fn page(document: &Document) -> String {
     page
 }
 
-/// Sections without the head of a page.
+/// Sections without a page's title.
 #[must_use]
 pub fn sections(sections: &[Section]) -> String {
     let mut text = String::new();
@@ -59,7 +59,8 @@ fn block(block: &Block) -> String {
         Block::SubItem(text) => format!("  - {}\n", begun(text)),
         Block::Table(table) => self::table(table),
         Block::Log { tail, file } => {
-            // Indented as a whole, which renders the same (CommonMark §4.5): none of its lines begins one of the output.
+            // Indented as a whole, which renders alike (CommonMark §4.5): no line of the log then begins a line of the
+            // output.
             fenced("text", tail.trim_end())
                 .replace('\n', "\n  ")
                 .replacen("", "  ", 1)
@@ -77,12 +78,12 @@ fn block(block: &Block) -> String {
     }
 }
 
-/// Escapes what would be markup at the beginning of a block.
+/// Escapes markup at the beginning of a block.
 fn begun(text: &Text) -> String {
     text::block(&inline(text)).into_owned()
 }
 
-/// Emphasises what the terminal would colour.
+/// Emphasises text that the terminal would colour.
 fn inline(text: &Text) -> String {
     let part = |(tone, text): &(Tone, String)| {
         let shown = escape(text);
@@ -95,7 +96,7 @@ fn inline(text: &Text) -> String {
     text.0.iter().map(part).collect()
 }
 
-/// Where the page of checks says what one means.
+/// The address of a check's explanation.
 #[must_use]
 pub fn address_of_check(id: &str) -> String {
     format!("{}/blob/main/docs/checks.md#{id}", env!("CARGO_PKG_REPOSITORY"))

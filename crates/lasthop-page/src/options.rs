@@ -1,13 +1,13 @@
-//! What the reader's screen can do.
+//! Capabilities of the reader's screen.
 
-/// What the reader's screen can do. Formats for programs ignore it.
+/// Capabilities of the reader's screen. Formats for programs ignore them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to write ANSI colours. The caller decides, by `NO_COLOR` and by where it prints.
+    /// Whether to write ANSI colours. The caller decides, by `NO_COLOR` and the kind of output.
     pub color: bool,
-    /// Columns; clamped to 40 to 100.
+    /// Width in columns, clamped to 40 to 100.
     pub width: usize,
-    /// Everything, also what does not fit a screen.
+    /// Whether to show everything, even if it does not fit a screen.
     pub verbose: bool,
     /// Whether plots may use characters beyond ASCII.
     pub unicode: bool,

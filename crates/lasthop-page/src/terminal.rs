@@ -1,4 +1,4 @@
-//! Text for a terminal: wrapped, aligned, and in colour only if asked.
+//! Text for a terminal: wrapped, aligned, and in colour only on request.
 
 use std::{
     borrow::Cow,
@@ -15,27 +15,27 @@ use super::{
 };
 use crate::text;
 
-/// Wider lines are hard to read.
+/// The widest line that is easy to read, in columns.
 const WIDEST: usize = 100;
 const NARROWEST: usize = 40;
 /// Indentation of everything except headings.
 pub const INDENT: usize = 2;
 const GAP: usize = 2;
-/// Least and greatest width of the column of names. Longer names get a line of their own.
+/// Least and greatest width of the column of names. Longer names get their own line.
 const SHORTEST_NAME: usize = 14;
 const LONGEST_NAME: usize = 28;
 /// Lines of a log that are shown.
 const LOG_LINES: usize = 6;
-/// Characters of such a line that are shown.
+/// The most characters of such a line.
 const LONGEST_LINE: usize = 800;
 
-/// What has been written so far. Only this type writes control sequences, and only around text that has none.
+/// The output so far. Only this type writes control sequences, and only around text without any.
 pub struct Page {
     color: bool,
     width: usize,
     verbose: bool,
     unicode: bool,
-    /// What paths of logs are relative to.
+    /// Paths of logs are relative to this folder.
     folder: PathBuf,
     text: String,
 }
@@ -53,7 +53,7 @@ impl Page {
         }
     }
 
-    /// A page about what is in this folder.
+    /// A page about a folder.
     #[must_use]
     pub fn about(folder: &Path, options: &Options) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Page {
         }
     }
 
-    /// Columns that lines under a heading have.
+    /// Columns available to lines under a heading.
     #[must_use]
     pub fn room(&self) -> usize {
         self.width - INDENT
@@ -91,7 +91,7 @@ impl Page {
         if self.unicode { text } else { text::ascii(&text) }.into_bytes()
     }
 
-    /// Foreign text as one line, in characters that the terminal has: before it is measured.
+    /// Foreign text as one line, in the terminal's characters. Apply before measuring the width.
     fn spelled<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let line = text::line(text);
         if self.unicode { line } else { text::ascii(&line).into() }
@@ -155,7 +155,7 @@ impl Page {
         let options = textwrap::Options::new(self.width)
             .initial_indent(&first)
             .subsequent_indent(&hanging)
-            // Whoever copies a path wants it whole.
+            // A path must stay whole to be copied.
             .break_words(false)
             .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
@@ -164,7 +164,7 @@ impl Page {
         }
     }
 
-    /// Writes text as one line, however long.
+    /// Writes text as one line of any length.
     pub fn line(&mut self, text: &Text) {
         let styled = self.styled(text);
         self.push(&styled);
@@ -175,14 +175,14 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Writes the last lines of a log, wrapped at the margin, and where the rest is.
+    /// Writes the last lines of a log, wrapped at the margin, and the path of the rest.
     fn log(&mut self, tail: &str, file: Option<&Path>) {
         let margin = " ".repeat(INDENT + 2) + "│ ";
         let further = format!("{margin}  ");
         let options = textwrap::Options::new(self.width)
             .initial_indent(&margin)
             .subsequent_indent(&further)
-            // The other one prefers lines that are too long to lines of very different lengths.
+            // The optimal-fit algorithm prefers overlong lines to lines of very different lengths.
             .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
             .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
@@ -246,7 +246,7 @@ impl Page {
                     .collect();
             }
             let space = " ".repeat(width.saturating_sub(display_width(&text)));
-            // After measuring: control sequences take no room on the screen.
+            // After measuring, because control sequences take no room on the screen.
             let painted = self.paint(cell.tone, &text);
             line.push_str(&match column.align {
                 Align::Left => painted + &space,
@@ -262,7 +262,7 @@ impl Page {
     fn note(&mut self, name: &Cell, note: &Cell, width: usize) {
         let space = " ".repeat(width.saturating_sub(display_width(&name.text)) + GAP);
         let text = Text::of(name.tone, &name.text)
-            // No-break spaces, because a line could break at ordinary ones.
+            // No-break spaces, so that the line does not break here.
             .plain(space.replace(' ', "\u{a0}"))
             .and(note.tone, &note.text);
         self.wrapped(&text, INDENT, INDENT + width + GAP);
@@ -277,7 +277,7 @@ impl Page {
             .collect()
     }
 
-    /// The table with clean cells, and with the names of rows indented below the headings of their groups.
+    /// The table with clean cells, and with names of rows indented below group headings.
     fn indented(&self, table: &Table) -> Table {
         let mut table = table.clone();
         let has_groups = table.rows.iter().any(|row| matches!(row, Row::Group(_)));
@@ -320,8 +320,8 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// Width of each column. Names that are too long do not count: they get a line of their own. Words of the last column go
-/// on below where the table would not fit otherwise.
+/// Width of each column. Names that are too long do not count: they get their own line. Words in the last column wrap
+/// if the table would not fit otherwise.
 fn widths(table: &Table, room: usize) -> Vec<usize> {
     let titles = table.columns.iter();
     let mut widths: Vec<usize> = titles.map(|column| display_width(&column.title)).collect();
@@ -337,7 +337,7 @@ fn widths(table: &Table, room: usize) -> Vec<usize> {
     let excess = (others + name.clamp(INDENT, SHORTEST_NAME)).saturating_sub(room);
     let others = others - narrow_last(table, &mut widths, excess, room.saturating_sub(INDENT));
     let left = room.saturating_sub(others);
-    // Names on lines of their own are better than a table in two parts.
+    // Names on their own lines are better than a table in two parts.
     let shortest = if left >= INDENT { INDENT } else { SHORTEST_NAME };
     let limit = left.clamp(shortest, LONGEST_NAME);
     let lengths = names(table).map(display_width).chain(widths.first().copied());
@@ -358,7 +358,7 @@ fn names(table: &Table) -> impl Iterator<Item = &str> {
     names.map(|name| name.text.as_str())
 }
 
-/// Takes up to `excess` columns from the last column of words, if the columns beside the names take at most `room` then.
+/// Takes up to `excess` columns from a last column of words, if the columns except names then fit into `room`.
 fn narrow_last(table: &Table, widths: &mut [usize], excess: usize, room: usize) -> usize {
     let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
     let ([_, .., column], [_, .., width]) = (&table.columns[..], widths) else {
@@ -381,8 +381,8 @@ fn narrow_last(table: &Table, widths: &mut [usize], excess: usize, room: usize) 
     taken
 }
 
-/// Splits a table that is too wide into several, each with the names of the rows. Joined columns stay together if they
-/// fit into one line.
+/// Splits a table that is too wide into several, each with the names of rows. Joined columns stay together if they fit
+/// into one line.
 fn split(table: &Table, room: usize) -> Vec<Table> {
     let widths = widths(table, room);
     let used = |places: &[usize]| places.iter().map(|&place| widths[place] + GAP).sum::<usize>();
@@ -420,7 +420,7 @@ fn pick(table: &Table, places: &[usize]) -> Table {
     }
 }
 
-/// Leaves out the middle of a very long line: its end says what happened.
+/// Cuts out the middle of a very long line, because its end says what happened.
 fn shorten(line: &str) -> Cow<'_, str> {
     let characters: Vec<char> = line.chars().collect();
     if characters.len() <= LONGEST_LINE {

@@ -1,15 +1,15 @@
 //! Makes text safe before it goes to a terminal, a Markdown page, a spreadsheet or a JSON file.
 //!
-//! Servers, hosts, drivers, records and other people's files decide what their text says, but must not decide what it
-//! does. There is one function per format:
+//! Servers, hosts, drivers, records and other people's files decide the content of their text, but must not decide its
+//! effects. There is one function per format:
 //!
 //! | format | function | foreign text cannot |
 //! |---|---|---|
-//! | terminal | [`line()`] for one line, [`talk`] for a message, [`screen`] for all that is printed | move, colour, retitle or reorder anything, or begin a line as lasthop does |
+//! | terminal | [`line()`] for one line, [`talk`] for a message, [`screen`] for all output | move, colour, retitle or reorder anything, or imitate lasthop's own lines |
 //! | Markdown | [`markdown`], [`fenced`], [`html`] | be markup, a link, a mention or a reference, or end a code block |
 //! | CSV | [`csv`] | be a formula |
 //! | HTML and SVG | [`markup`], [`embedded`] | be an element or an attribute, end a script, or be hidden |
-//! | JSON | [`json`] | do anything to the terminal that shows it; the value is exact |
+//! | JSON | [`json`] | affect the terminal that shows it; the value is exact |
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -26,7 +26,7 @@ const STYLES: [&str; 7] = [
     "\u{1b}[33m",
 ];
 
-/// Renders as nothing. Between the parts of a mention, a reference or a link, it breaks them.
+/// Renders as nothing, and breaks a mention, a reference or a link between its parts.
 const BREAK: &str = "&#8203;";
 
 /// Whether a character is invisible or has an effect: controls (C0, DEL, C1), direction marks, zero-width characters,
@@ -41,7 +41,7 @@ pub fn is_hidden(character: char) -> bool {
         )
 }
 
-/// Turns hidden characters into escapes, `\u{1b}`, except those to keep.
+/// Escapes hidden characters as `\u{1b}`, except those to keep.
 fn visible(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     let shown = |character| !is_hidden(character) || keep(character);
     if text.chars().all(shown) {
@@ -63,7 +63,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     visible(text, |_| false)
 }
 
-/// A message of several lines. Lines after the first are indented, so that only lasthop can start one with `error:`.
+/// A message of several lines. Later lines are indented, so that only lasthop can start a line with `error:`.
 pub fn talk(text: &str) -> String {
     let mut lines = text.trim_end_matches('\n').split('\n');
     let mut message = line(lines.next().unwrap_or_default()).into_owned();
@@ -79,8 +79,7 @@ pub fn talk(text: &str) -> String {
     without_commands(message)
 }
 
-/// Breaks what servers of CI take for a command in a log, such as `::error::text`, also where it is indented. lasthop
-/// writes none.
+/// Breaks commands of CI servers in a log, such as `::error::text`, even if indented. lasthop writes none.
 fn without_commands(text: String) -> String {
     let is_command = |line: &str| {
         let word = line.trim_start().strip_prefix("::");
@@ -99,7 +98,7 @@ fn without_commands(text: String) -> String {
     text.split_inclusive('\n').map(broken).collect()
 }
 
-/// In place of lasthop's own signs, where the locale has only ASCII. What others say stays as it is.
+/// Replacements for lasthop's own signs in ASCII locales. Foreign text stays unchanged.
 const SPELLED: [(char, &str); 14] = [
     ('µ', "u"),
     ('→', "->"),
@@ -117,7 +116,7 @@ const SPELLED: [(char, &str); 14] = [
     ('²', "^2"),
 ];
 
-/// Text whose signs a terminal of ASCII shows.
+/// Text whose signs an ASCII terminal can show.
 #[must_use]
 pub fn ascii(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
@@ -130,11 +129,11 @@ pub fn ascii(text: &str) -> String {
     spelled
 }
 
-/// Keeps only what a terminal may get: text, line breaks, tabs, and lasthop's own styles.
+/// Keeps only harmless output: text, line breaks, tabs, and lasthop's own styles.
 pub fn screen(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
-    // A carriage return by itself would let text overwrite the beginning of its line.
+    // A lone carriage return would let text overwrite the beginning of its line.
     while let Some(at) = rest.find(['\u{1b}', '\r']) {
         clean.push_str(&visible(&rest[..at], is_layout));
         rest = &rest[at..];
@@ -151,8 +150,8 @@ fn is_layout(character: char) -> bool {
     matches!(character, '\n' | '\t')
 }
 
-/// Escapes text within a line of Markdown (GitHub flavour), so that it reads as it was. Words between backticks become
-/// code, in which nothing is markup.
+/// Escapes text within a line of Markdown (GitHub flavour), so that it reads unchanged. Words between backticks become
+/// code, which has no markup.
 pub fn markdown(text: &str) -> String {
     let text = line(text);
     let mut escaped = String::with_capacity(text.len());
@@ -192,7 +191,7 @@ pub(crate) fn code(text: &str) -> Option<&str> {
     .then_some(code)
 }
 
-/// Whether a mention, a reference to an issue or a link goes on after a character.
+/// Whether a mention, an issue reference or a link continues after a character.
 fn is_reference(before: &str, character: char, after: &str) -> bool {
     let ends_with = |word: &str| {
         let tail = before.len().checked_sub(word.len()).and_then(|at| before.get(at..));
@@ -209,7 +208,7 @@ fn is_reference(before: &str, character: char, after: &str) -> bool {
     }
 }
 
-/// Escapes the beginning of a Markdown block, so that it does not become a list, a rule, a heading or code.
+/// Escapes the beginning of a Markdown block, so that it is no list, rule, heading or code.
 pub fn block(markdown: &str) -> Cow<'_, str> {
     let text = markdown.trim_start();
     let number = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
@@ -225,7 +224,7 @@ pub fn block(markdown: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text within HTML.
+/// Escapes text within HTML.
 pub fn html(text: &str) -> String {
     let text = line(text);
     let mut escaped = String::with_capacity(text.len());
@@ -243,8 +242,8 @@ pub fn html(text: &str) -> String {
     escaped
 }
 
-/// Text in an element or an attribute of a page or a picture of its own (HTML, SVG). Layout and no-break spaces are
-/// kept, a line break as a reference: what stands behind it begins no line of the output.
+/// Escapes text in an element or attribute of HTML or SVG. Layout and no-break spaces are kept. A line break becomes a
+/// reference, so that the text begins no line of the output.
 pub fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in visible(text, is_layout).chars() {
@@ -262,7 +261,7 @@ pub fn markup(text: &str) -> String {
     escaped
 }
 
-/// JSON on one line for a script element, which no text in it can end. Markup is `\uXXXX`, as is what is hidden.
+/// JSON on one line for a script element, which no text in it can end. Markup and hidden characters become `\uXXXX`.
 ///
 /// # Panics
 /// Never, for types whose maps have text as keys.
@@ -273,7 +272,7 @@ pub fn embedded(value: &impl Serialize) -> String {
     })
 }
 
-/// A code block with a fence that is longer than any run of backticks in it (CommonMark §4.5).
+/// A code block whose fence is longer than any run of backticks in it (CommonMark §4.5).
 pub fn fenced(language: &str, text: &str) -> String {
     let text = visible(text, is_layout);
     let runs = text.split(|character| character != '`');
@@ -282,19 +281,19 @@ pub fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}")
 }
 
-/// A field of a CSV file (RFC 4180). If a spreadsheet would take it for a formula, it gets an apostrophe, which marks
-/// text in spreadsheets.
+/// A field of a CSV file (RFC 4180). A field that a spreadsheet would read as a formula gets an apostrophe, which marks
+/// text.
 pub fn csv(field: &str) -> String {
     const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
-    // A negative number begins with a minus and is no formula.
-    // Neither is a command of CI, which a line of the file would begin with.
+    // A negative number begins with a minus, but is no formula. A CI command at the beginning of a line needs the
+    // apostrophe too.
     let apostrophe = if (field.starts_with(FORMULA) && field.parse::<f64>().is_err()) || field.starts_with("::") {
         "'"
     } else {
         ""
     };
     let text = format!("{apostrophe}{}", line(field));
-    // A quote first, so that no line of the file begins as lasthop's errors do.
+    // Quoted, so that no line of the file begins like lasthop's errors.
     if text.contains([',', ';', '"']) || text.starts_with("error:") {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -302,19 +301,19 @@ pub fn csv(field: &str) -> String {
     }
 }
 
-/// JSON with line breaks, in which hidden characters are escaped.
+/// JSON with line breaks, with hidden characters escaped.
 ///
 /// # Panics
 /// Never, for types whose maps have text as keys.
 pub fn json(value: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_string_pretty(value).expect("its maps have text as keys");
-    // Outside of strings JSON has no hidden character but the line breaks made here.
+    // Outside strings, the only hidden characters of this JSON are its line breaks.
     let mut clean = without(&text, |character| is_hidden(character) && character != '\n');
     clean.push('\n');
     clean.into_bytes()
 }
 
-/// JSON with some characters, which occur in its strings only, as `\uXXXX`.
+/// JSON with some characters, which occur only in strings, as `\uXXXX`.
 fn without(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut clean = String::with_capacity(json.len() + 1);
     for character in json.chars() {
@@ -322,7 +321,7 @@ fn without(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
             clean.push(character);
             continue;
         }
-        // Escapes in JSON are of UTF-16 (RFC 8259, section 7): a character beyond 16 bits takes two.
+        // JSON escapes UTF-16 (RFC 8259, section 7): a character beyond 16 bits takes two.
         for unit in character.encode_utf16(&mut [0; 2]) {
             let _ = write!(clean, "\\u{unit:04x}");
         }
@@ -434,7 +433,7 @@ mod tests {
         );
     }
 
-    /// Any text, rich in what is dangerous.
+    /// Any text, rich in dangerous characters.
     fn strange() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             "[\\x00-\\x1f\\x7f-\\u{9f}\\u{61c}\\u{200b}-\\u{200f}\\u{2028}-\\u{202e}\\u{2060}-\\u{206f}]",
@@ -465,7 +464,7 @@ mod tests {
 
         #[test]
         fn no_text_is_markup(text in strange()) {
-            // Code is text.
+            // Code has no markup.
             let escaped = regex::Regex::new("`[A-Za-z0-9_./=%+,: -]+`").unwrap();
             let escaped = escaped.replace_all(&markdown(&text), "").into_owned();
             prop_assert!(escaped.chars().all(|character| !is_hidden(character)), "{}", escaped);
@@ -473,7 +472,7 @@ mod tests {
             for forbidden in ["@m", "#1", "gh-1", "://", "www."] {
                 prop_assert!(!lower.contains(forbidden), "{}", escaped);
             }
-            // What an escape precedes is text; nothing else may be left that begins markup.
+            // An escaped character is text; no other may begin markup.
             let mut characters = escaped.chars();
             while let Some(character) = characters.next() {
                 match character {
@@ -513,7 +512,7 @@ mod tests {
         fn no_text_is_a_formula(text in strange()) {
             let field = csv(&text);
             prop_assert!(field.chars().all(|character| !is_hidden(character)));
-            // What a spreadsheet reads: one pair of quotes belongs to the file.
+            // The value in a spreadsheet: one pair of quotes belongs to the file.
             let value = field.strip_prefix('"').map_or_else(|| field.clone(), |rest| rest.replace("\"\"", "\""));
             let first = value.chars().next();
             prop_assert!(!first.is_some_and(|first| "=+-@".contains(first)) || text.parse::<f64>().is_ok(), "{}", field);

@@ -1,7 +1,7 @@
 //! Numbers as people read them: three significant digits, one unit per column, thousands separated.
 //!
-//! The space between a number and its unit is [`NBSP`], so that a line never breaks there. The renderers turn it into a
-//! plain space once the lines are laid out.
+//! The space between a number and its unit is [`NBSP`], so that no line breaks there. The renderers replace it by a
+//! plain space after layout.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl fmt::Display for Significant {
     }
 }
 
-/// A time in microseconds, shown in a unit of suitable size.
+/// A time in microseconds, shown in a suitable unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Micros(pub f64);
 
@@ -36,7 +36,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// Unit for a column of times.
+/// Unit of a column of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     Nanosecond,
@@ -46,8 +46,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit in which one time, given in microseconds, has 1 to 999 before the point. Rounding counts: 999.9 µs is
-    /// 1.00 ms.
+    /// The unit in which a time in microseconds has 1 to 999 before the point, after rounding: 999.9 µs is 1.00 ms.
     #[must_use]
     pub fn of(micros: f64) -> Self {
         match round_to_digits(micros.abs(), 3) {
@@ -59,7 +58,7 @@ impl TimeUnit {
         }
     }
 
-    /// One unit for whole columns, chosen by the smallest time so that no row reads `0.00`.
+    /// One unit for whole columns, chosen by the smallest time, so that no row reads `0.00`.
     #[must_use]
     pub fn of_column(micros: &[f64]) -> Self {
         let sizes = micros.iter().map(|value| value.abs());
@@ -86,7 +85,7 @@ impl TimeUnit {
         }
     }
 
-    /// Times in microseconds as a column.
+    /// Formats a column of times in microseconds.
     #[must_use]
     pub fn column(self, micros: &[Option<f64>]) -> Vec<String> {
         let scaled: Vec<Option<f64>> = micros.iter().map(|time| Some((*time)? / self.micros())).collect();
@@ -105,7 +104,7 @@ impl TimeUnit {
     }
 }
 
-/// Unit for a column of byte rates: powers of ten, as usual for networks.
+/// Unit of a column of byte rates, in powers of ten, as usual for networks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ByteRateUnit {
     pub name: &'static str,
@@ -113,7 +112,7 @@ pub struct ByteRateUnit {
 }
 
 impl ByteRateUnit {
-    /// One unit for a whole column, given in bytes per second.
+    /// One unit for a whole column of rates in bytes per second.
     #[must_use]
     pub fn of_column(rates: &[f64]) -> Self {
         let (name, bytes) = match rates.iter().copied().fold(0.0, f64::max) {
@@ -157,7 +156,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A length of time in seconds, written as people say it: `50 ms`, `9.8 s`, `3 min`, `2 h 10 min`.
+/// A duration in seconds, in usual words: `50 ms`, `9.8 s`, `3 min`, `2 h 10 min`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(pub f64);
 
@@ -168,7 +167,7 @@ impl fmt::Display for Seconds {
         let text = match whole {
             _ if milliseconds < 999.5 && milliseconds.fract() == 0.0 => format!("{milliseconds:.0}{NBSP}ms"),
             _ if milliseconds < 999.5 => format!("{}{NBSP}ms", significant(milliseconds, 3)),
-            // Above, one decimal would round to 10.0.
+            // From 9.95 on, one decimal would round to 10.0.
             _ if self.0 < 9.95 => format!("{:.1}{NBSP}s", self.0),
             seconds if seconds < 120.0 => format!("{seconds:.0}{NBSP}s"),
             seconds if seconds < 3600.0 => parts(seconds, 60.0, "min", 1.0, "s"),
@@ -189,20 +188,20 @@ fn parts(value: f64, large: f64, large_name: &str, small: f64, small_name: &str)
     }
 }
 
-/// Decimal places needed to show an interval: the fewest between `least` and `most` at which its ends differ by `units`
-/// or more in the last place.
+/// Decimals that show an interval: the fewest between `least` and `most` at which its ends differ by `units` or more in
+/// the last place.
 #[must_use]
 pub fn decimals_for(width: f64, units: f64, least: usize, most: usize) -> usize {
-    // An interval from 0.68 to 0.70 is two units wide, even if binary fractions make it slightly less.
+    // From 0.68 to 0.70 are two units, even if binary fractions make it slightly less.
     (least..most)
         .find(|places| width.abs() * 10f64.powi(*places as i32) + 1e-6 >= units)
         .unwrap_or(most)
 }
 
-/// A ratio with a fixed number of places, or three significant digits if it is 10 or more.
+/// A ratio with fixed decimals, or three significant digits from 10 on.
 #[must_use]
 pub fn ratio(value: f64, places: usize) -> String {
-    // From here on, two places would make it 10.00.
+    // From here on, two decimals would make it 10.00.
     if value >= 9.995 {
         significant(value, 3)
     } else {
@@ -222,7 +221,7 @@ pub fn ends(of: Interval) -> [String; 3] {
     [of.low, of.estimate, of.high].map(|value| ratio(value, ratio_places(of)))
 }
 
-/// What stands before a ratio if the truth is at least as far from 1.
+/// The sign before a ratio that is a bound: the truth is at least as far from 1.
 #[must_use]
 pub fn bound(is_bound: bool, ratio: f64) -> &'static str {
     match (is_bound, ratio >= 1.0) {
@@ -232,35 +231,35 @@ pub fn bound(is_bound: bool, ratio: f64) -> &'static str {
     }
 }
 
-/// Decimal places needed to show the interval of a ratio.
+/// Decimals that show the interval of a ratio.
 #[must_use]
 pub fn ratio_places(of: Interval) -> usize {
     places([of.low, of.high], 1.0, units(of.estimate), 2, 3)
 }
 
-/// Places for the ends of a change in percent.
+/// Decimals for the ends of a change in percent.
 #[must_use]
 pub fn percent_places(of: Interval) -> usize {
     let ends = [of.low, of.high].map(|end| (end - 1.0) * 100.0);
     places(ends, 0.0, units(of.estimate), 0, 2)
 }
 
-/// Decimal places for the ends of an interval: one more where an end would read as `none` and is not, for the verdict
-/// tells on which side of it the interval is.
+/// Decimals for the ends of an interval: one more if an end would wrongly read as `none`, because the verdict depends
+/// on its side.
 fn places([low, high]: [f64; 2], none: f64, units: f64, least: usize, most: usize) -> usize {
     let enough = decimals_for(high - low, units, least, most);
     let reads_as_none = |end: f64| end != none && (end - none).abs() * 10f64.powi(enough as i32) < 0.5;
     (enough + usize::from(reads_as_none(low) || reads_as_none(high))).min(most)
 }
 
-/// The least number of units in the last place that an interval spans. Small effects get more places, to show whether
+/// The least number of units in the last place that an interval spans. Small effects get more decimals, to show whether
 /// they reach the margin.
 fn units(ratio: f64) -> f64 {
     if (ratio - 1.0).abs() < 0.1 { 5.0 } else { 2.0 }
 }
 
-/// The values of a column with the same number of places: three significant digits for the largest, two for the
-/// smallest. Values of 1,000 and more are rounded to three digits.
+/// Formats a column with equal decimals: three significant digits for the largest value, two for the smallest. Values
+/// of 1,000 and more are rounded to three digits.
 #[must_use]
 pub fn column(values: &[Option<f64>]) -> Vec<String> {
     let places = column_places(values);
@@ -291,7 +290,7 @@ fn magnitude(value: f64) -> i32 {
     round_to_digits(value, 3).abs().log10().floor() as i32
 }
 
-/// Rounded to this many significant digits, thousands separated. Trailing zeros that are significant are kept.
+/// A number with this many significant digits, thousands separated. Significant trailing zeros are kept.
 #[must_use]
 pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {
@@ -310,8 +309,8 @@ fn round_to_digits(value: f64, digits: i32) -> f64 {
         return value;
     }
     let exponent = digits - 1 - value.abs().log10().floor() as i32;
-    // Multiplying by a power of ten below one is inexact (45,100 would come out as 45,100.00000000001); dividing is
-    // not.
+    // Multiplying by a power of ten below one is inexact (45,100 would become 45,100.00000000001), but dividing is
+    // exact.
     if exponent >= 0 {
         let scale = 10f64.powi(exponent);
         (value * scale).round() / scale
@@ -321,7 +320,7 @@ fn round_to_digits(value: f64, digits: i32) -> f64 {
     }
 }
 
-/// Fixed places, thousands separated, with a real minus sign. What rounds to zero has no sign.
+/// A number with fixed decimals, thousands separated, and a real minus sign. A number that rounds to zero has no sign.
 #[must_use]
 pub fn grouped(value: f64, places: usize) -> String {
     if !value.is_finite() {
@@ -340,7 +339,7 @@ pub fn percent(share: f64, places: usize) -> String {
     format!("{}{NBSP}%", grouped(share * 100.0, places))
 }
 
-/// Capitalises the first letter, for the start of a sentence. A URL keeps its own.
+/// Capitalises the first letter, for the start of a sentence, but not of a URL.
 #[must_use]
 pub fn capital(text: &str) -> String {
     if text.split(' ').next().is_some_and(|word| word.contains(":/")) {
