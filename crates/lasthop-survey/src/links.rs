@@ -33,55 +33,55 @@ const ONE_WAY: f64 = 32.0;
 const PIECES: f64 = 4.0;
 const PIECES_EXACT: f64 = 0.05;
 
-/// The links of one machine while they were watched.
+/// The links of one machine during a survey.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Survey {
     /// `lasthop-survey/1`
     pub schema: String,
     /// Version of lasthop.
     pub lasthop: String,
-    /// When it ended, RFC 3339.
+    /// End of the survey, RFC 3339.
     pub ended: String,
-    /// Seconds that were watched.
+    /// Seconds watched.
     pub seconds: f64,
-    /// What could not be seen, and why, a sentence each.
+    /// What could not be seen and why, one sentence each.
     pub missing: Vec<String>,
     /// Whether root would have seen more.
     pub root_sees_more: bool,
-    /// The busiest first.
+    /// The links, busiest first.
     pub links: Vec<Link>,
 }
 
 /// Connections of one client to one server over one address.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Link {
-    /// Those that connect; absent if nobody was seen to have that end.
+    /// The processes that connect; absent if they were not found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Party>,
-    /// Those that listen; absent if nobody was seen to have that end.
+    /// The processes that listen; absent if they were not found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<Party>,
     /// `tcp`, `tcp6`, `unix`, `abstract`, `udp` or `udp6`. The kernel does not tell whether TLS is inside.
     pub transport: Transport,
-    /// Where the server is reached: `127.0.0.1:6379`, a path, or `@name`.
+    /// The server's address: `127.0.0.1:6379`, a path, or `@name`.
     pub address: String,
-    /// Where the client connects to, if the packet filter leads it to the server from there (DNAT), as for the published
-    /// port of a container.
+    /// The address that the client connects to, if the packet filter translates it (DNAT), as for the published port of
+    /// a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
-    /// Whether the ends are in different network namespaces, as those of containers on a bridge are.
+    /// Whether the ends are in different network namespaces, as with containers on a bridge.
     pub crosses: bool,
     /// Connections that are open at the end.
     pub connections: u64,
-    /// Connections that were opened, per second.
+    /// Connections opened per second.
     pub opened_per_second: f64,
-    /// What went over it; absent where the kernel does not count, which is everywhere but in TCP.
+    /// The traffic; absent if the kernel does not count it: it counts only TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<LinkLoad>,
-    /// The Unix socket where the same processes listen, too, if they have one for clients and one port.
+    /// The Unix socket of the same server, if it has one for clients and only one port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
-    /// What a Unix socket would save.
+    /// The saving with a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
 }
@@ -90,30 +90,30 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Party {
     pub name: String,
-    /// Its container or its unit of systemd.
+    /// The container or systemd unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Processes at the end.
+    /// Processes at this end.
     pub processes: u32,
-    /// CPU time that they used per second, over all that they did; 1 is one CPU. Absent if all of them have ended.
+    /// CPU time of the processes per second, for all their work; 1 is one CPU. Absent if all have ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// What its program may be called, for recipes.
+    /// Names of the program, for recipes.
     #[serde(skip)]
     pub programs: Vec<String>,
-    /// Tells it from others of the same name within this survey.
+    /// Distinguishes parties of the same name within this survey.
     pub group: GroupId,
 }
 
-/// What went over a link.
+/// The traffic of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkLoad {
     pub shape: Shape,
-    /// Requests per second, if each is sent and answered by itself: a batch that is sent at once counts as one. Absent
-    /// where segments do not tell.
+    /// Requests per second, if each is sent and answered by itself: a batch sent at once counts as one. Absent if
+    /// segments do not show them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<f64>,
-    /// Turns from asking to answering are no more than that: the segments with data of the direction that has fewer.
+    /// Upper bound of turns of request and reply per second: the segments with data in the direction that has fewer.
     pub turns_per_second_at_most: f64,
     pub to_server: Direction,
     pub to_client: Direction,
@@ -124,26 +124,26 @@ pub struct Direction {
     pub bytes_per_second: f64,
     /// Segments with data per second, each from one write or several.
     pub segments_per_second: f64,
-    /// Mean bytes of a segment.
+    /// Mean bytes per segment.
     pub segment_bytes: f64,
 }
 
-/// How a link is used.
+/// The pattern of traffic on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// Nothing went over it.
+    /// No traffic.
     Idle,
     /// A connection for each request.
     PerRequest,
-    /// Connections that were opened and closed meanwhile, with several turns each: a handshake, a login, several
+    /// Connections opened and closed during the survey, with several turns each: a handshake, a login, several
     /// requests.
     Sessions,
-    /// Requests and replies over connections that are kept.
+    /// Requests and replies over kept connections.
     KeepAlive,
-    /// Data goes one way.
+    /// Data in one direction.
     Stream,
-    /// Both directions talk, but not in turns that segments show.
+    /// Data in both directions, without turns that segments show.
     Unclear,
 }
 

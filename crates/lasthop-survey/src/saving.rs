@@ -47,15 +47,15 @@ const SHORT_REPLY: f64 = 1_024.0;
 /// The levels of a link over the loopback interface, and over a bridge.
 const LEVELS: [&str; 2] = ["tcp", "bridge"];
 
-/// Whether a change is worth its while.
+/// Whether a Unix socket is worth a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Worth {
-    /// It saves 1 % of a CPU or more.
+    /// The saving is 1 % of a CPU or more.
     WorthIt,
-    /// It saves less than that.
+    /// The saving is less.
     DoesNotMatter,
-    /// It is a Unix socket.
+    /// The link already is a Unix socket.
     Already,
     CannotSay,
 }
@@ -73,24 +73,24 @@ impl Worth {
     }
 }
 
-/// What is known of a change of one link.
+/// What is known about a Unix socket on a link.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outlook {
     pub worth: Worth,
-    /// Why that is so, or why it cannot be said.
+    /// The reason for the verdict.
     pub because: String,
-    /// The experiment whose link is most like this one.
+    /// The experiment with the most similar link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<Saving>,
-    /// The command that knows more.
+    /// The command that tells more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The command that measures both ways to a server that listens on both.
+    /// The command that compares both sockets of a server that listens on both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<String>,
-    /// The run that knows more, if there was none yet.
+    /// The run that would tell more, if there is none yet.
     #[serde(skip)]
     pub ask: Option<Ask>,
 }
@@ -117,23 +117,23 @@ pub struct Ask {
     pub selection: Selection,
 }
 
-/// What a Unix socket would save. Negative figures are costs.
+/// The saving with a Unix socket. Negative figures are costs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Saving {
     /// CPU time per request, in microseconds.
     pub cpu_us: Interval,
-    /// CPUs, at the requests per second that were counted.
+    /// CPUs, at the counted requests per second.
     pub cpus: Interval,
-    /// Time until a reply, in microseconds; absent where it was only measured with a queue.
+    /// Time until a reply, in microseconds; absent if it was measured only with a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_us: Option<Interval>,
-    /// The setting of the experiment that is most like the link.
+    /// The most similar setting of the experiment.
     pub setting: String,
-    /// Where the figures are from.
+    /// The origin of the figures.
     pub from: String,
-    /// Whether they were measured on this machine.
+    /// Whether the figures were measured on this machine.
     pub here: bool,
-    /// Requests per second at which they were measured; absent if that was at full load.
+    /// Requests per second of the measurement; absent if at full load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
 }
