@@ -159,6 +159,9 @@ pub struct KnownCase {
     pub requests_per_s: Interval,
     /// CPU time per request in microseconds, of the services and of a driver that is an end of the link.
     pub cpu_us: f64,
+    /// Context switches per request of the services; absent in older answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<f64>,
     /// `None` for the reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,

@@ -103,6 +103,7 @@ fn known(group: &Group<'_>, case: &CaseSummary, declared: Option<&Comparison>) -
         control: summary.controls.contains(&case.case),
         requests_per_s: metrics.throughput.interval.map(rounded),
         cpu_us: rounded(metrics.cpu_total()),
+        switches: Some(rounded(metrics.switches_total())),
         against: declared.map(|declared| against(summary, case, declared)),
     })
 }
