@@ -181,11 +181,11 @@ fn studies() {
 fn findings() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = || Command::new(root.join("target/tools/bin/python3"));
-    let has_jinja = python()
-        .args(["-c", "import jinja2"])
+    let has_packages = python()
+        .args(["-c", "import jinja2, markdown_it, vl_convert"])
         .output()
         .is_ok_and(|output| output.status.success());
-    if !has_jinja && !skip("jinja2 is missing in target/tools; script/setup installs it") {
+    if !has_packages && !skip("packages of script/findings are missing in target/tools; script/setup installs them") {
         return;
     }
     let fresh = tempfile::tempdir().unwrap();
