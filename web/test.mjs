@@ -5,6 +5,7 @@
 //   node test.mjs layers PAGE…   pages of runs with layers: a bar for each case, and stacks that a click narrows
 //   node test.mjs text PAGE…     pages without plots
 //   node test.mjs forest PAGE…   pages of several runs: the forest plot, and nothing that needs a script
+//   node test.mjs findings PAGE… docs/findings.html: its slider, and tables that scroll by themselves
 //   node test.mjs hostile PAGE…  pages of a run whose servers and files want to do something
 // Says what it saw, or fails.
 
@@ -361,6 +362,26 @@ async function text(url) {
   return "text";
 }
 
+async function findings(url) {
+  for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
+    const { page, troubles, close } = await open(url, options);
+    await unfold(page);
+    const [width, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(width <= window, `${width} px wide`);
+    const read = () => page.locator(".yours").allInnerTexts();
+    const before = await read();
+    await page.focus("#work");
+    for (let press = 0; press < 8; press++) await page.keyboard.press("ArrowRight");
+    const after = await read();
+    assert.ok(before.length > 2 && before.every((text, at) => text !== after[at]), `${before}: ${after}`);
+    assert.equal(await page.getAttribute("#work", "aria-valuetext"), after[0]);
+    assert.deepEqual(troubles, []);
+    await accessible(page, JSON.stringify(options));
+    await close();
+  }
+  return "findings";
+}
+
 async function layers(url) {
   for (const options of [{}, { viewport: PHONE, colorScheme: "dark" }]) {
     const { page, troubles, close } = await open(url, options);
@@ -416,5 +437,5 @@ async function hostile(url) {
   return "nothing ran";
 }
 
-for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, layers, runs, text, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
+for (const page of pages) console.log(`${page}: ${await { plots, drawn: seen, layers, runs, text, findings, forest: several, hostile }[kind](pathToFileURL(page).href)}`);
 await browser.close();

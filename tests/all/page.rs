@@ -108,6 +108,13 @@ fn the_pages_of_real_runs_work() {
 }
 
 #[test]
+fn the_page_of_findings_works() {
+    if have_web() {
+        node(&["test.mjs", "findings", "../docs/findings.html"]);
+    }
+}
+
+#[test]
 fn the_page_of_an_explained_run_shows_layers() {
     if !have_web() || lasthop_profile::Profiler::available().is_err() {
         return;
