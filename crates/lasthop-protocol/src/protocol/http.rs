@@ -6,7 +6,7 @@ use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{MapAccess, SeqAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 
 use super::{
@@ -180,6 +180,7 @@ pub enum HttpVersion {
 #[serde(deny_unknown_fields)]
 pub struct HttpExpect {
     /// Status code of a final reply, 200 to 599.
+    #[serde(deserialize_with = "final_status")]
     #[schemars(range(min = 200, max = 599))]
     pub status: u16,
     /// The whole body, byte for byte.
@@ -194,6 +195,21 @@ pub struct HttpExpect {
     /// Headers by name, in lower case, each with its whole value; an empty value means that the header must be missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+}
+
+fn final_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let status = u16::deserialize(deserializer)?;
+    must_be_final(status).map_err(D::Error::custom)?;
+    Ok(status)
+}
+
+fn must_be_final(status: u16) -> Result<(), String> {
+    if (200..600).contains(&status) {
+        return Ok(());
+    }
+    Err(format!(
+        "the status {status} to be expected is not one of a final reply (200 to 599)"
+    ))
 }
 
 impl ProtocolSpec for Http {
@@ -244,13 +260,7 @@ impl ProtocolSpec for Http {
         if self.is_second() {
             self.fits_http2(usage)?;
         }
-        let status = self.expect.status;
-        if (200..600).contains(&status) {
-            return Ok(());
-        }
-        Err(format!(
-            "the status {status} to be expected is not one of a final reply (200 to 599)"
-        ))
+        must_be_final(self.expect.status)
     }
 
     fn factory(&self, usage: Usage) -> Factory {
