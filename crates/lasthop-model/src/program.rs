@@ -47,25 +47,42 @@ pub struct Version {
 #[schemars(transform = with_forms)]
 pub struct Packages(pub BTreeMap<String, Vec<String>>);
 
+/// How a file names the packages of one manager.
+pub struct Form {
+    /// The manager's name, which is the key.
+    pub manager: &'static str,
+    /// What a name looks like.
+    pub pattern: &'static str,
+    /// The same in words, with an example.
+    pub expected: &'static str,
+    about: String,
+}
+
+/// The forms of all managers.
+pub fn forms() -> impl Iterator<Item = Form> {
+    let languages = LANGUAGES.iter().map(|language| Form {
+        manager: language.name,
+        pattern: language.pattern,
+        expected: language.expected,
+        about: format!("{} with their version, for the experiment alone.", language.packages),
+    });
+    let managers = MANAGERS.iter().map(|manager| Form {
+        manager: manager.name,
+        pattern: manager.pattern,
+        expected: manager.expected,
+        about: format!("Names of packages for {}.", manager.name),
+    });
+    languages.chain(managers)
+}
+
 /// The keys, and what each kind of name looks like.
 fn with_forms(schema: &mut Schema) {
-    let names = |pattern: &str, expected: &str, about: String| {
-        let items = json!({ "type": "string", "pattern": pattern, "x-expected": expected });
-        json!({ "type": "array", "items": items, "description": about })
+    let key = |form: Form| {
+        let items = json!({ "type": "string", "pattern": form.pattern, "x-expected": form.expected });
+        let names = json!({ "type": "array", "items": items, "description": form.about });
+        (form.manager.to_owned(), names)
     };
-    let languages = LANGUAGES.map(|language| {
-        let about = format!("{} with their version, for the experiment alone.", language.packages);
-        (language.name, names(language.pattern, language.expected, about))
-    });
-    let managers = MANAGERS.map(|manager| {
-        let about = format!("Names of packages for {}.", manager.name);
-        (manager.name, names(manager.pattern, manager.expected, about))
-    });
-    let keys: Map<String, Value> = languages
-        .into_iter()
-        .chain(managers)
-        .map(|(name, form)| (name.to_owned(), form))
-        .collect();
+    let keys: Map<String, Value> = forms().map(key).collect();
     schema.insert("properties".to_owned(), keys.into());
     schema.insert("additionalProperties".to_owned(), false.into());
 }
