@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 /// One value of a factor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected text, a whole number, true or false")]
 pub enum Level {
     Bool(bool),
     Int(i64),
     Text(String),
 }
 
-/// As somebody writes it, with the words of an error message.
+/// As somebody writes it.
 impl JsonSchema for Level {
     fn schema_name() -> Cow<'static, str> {
         "Level".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["boolean", "integer", "string"], "x-expected": "text, a whole number, true or false" })
+        json_schema!({ "type": ["boolean", "integer", "string"] })
     }
 }
 

@@ -78,7 +78,7 @@ pub fn forms() -> impl Iterator<Item = Form> {
 /// The keys, and what each kind of name looks like.
 fn with_forms(schema: &mut Schema) {
     let key = |form: Form| {
-        let items = json!({ "type": "string", "pattern": form.pattern, "x-expected": form.expected });
+        let items = json!({ "type": "string", "pattern": form.pattern });
         let names = json!({ "type": "array", "items": items, "description": form.about });
         (form.manager.to_owned(), names)
     };

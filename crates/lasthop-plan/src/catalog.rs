@@ -524,7 +524,11 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
                 "rate = -1",
                 "`-1` is not a rate: write requests per second from 0.001 to 100,000,000",
             ),
-            ("rate = \"fast\"", "requests per second such as 2000"),
+            (
+                "rate = \"fast\"",
+                "`fast` is not a rate: write requests per second from 0.001 to 100,000,000",
+            ),
+            ("rate = true", "expected a number, or a template"),
             ("rate = \"{{ 3 * connections }} or so\"", "or so` is not a rate"),
             ("rate = \"{{ rates }}\"", "there is no `rates` here"),
             (
@@ -1111,6 +1115,62 @@ signal = "term"
         let tls = commanded(command, "").replace("\"unix\", \"tcp\"", "\"unix\", \"tls\", \"tcp\"");
         let said = errors(&[("experiment.toml", &tls), ("app/server.py", "")]);
         assert!(said.contains("recipe `app` cannot listen on tls"), "{said}");
+    }
+
+    /// What is changed in the template, where that is wrong, and a part of the message.
+    const UNREADABLE: &str = r#"
+title = -> titel = @ 3:1 @ unknown key `titel`
+title = -> # @ 1:1 @ `title` is missing
+to = "app" -> # @ 7:2 @ `to` is missing in `link`
+from = "driver" -> from = 1 @ 8:8 @ expected text, found `1`
+["unix", "tcp"] -> "unix" @ 15:10 @ expected a list, found the text `unix`
+"unix", "tcp" -> 1.5 @ 15:11 @ expected text, a whole number, true or false
+levels = [1, 4]\ndefault = [1] -> levels = [] @ 20:10 @ at least one level is needed
+[1, 1000] -> [1] @ 22:9 @ expected a list of 2, found a list of 1
+[1, 1000] -> 3 @ 22:9 @ expected a list of 2, found `3`
+1000 -> 10000000000000000000 @ 22:13 @ this number is out of range
+app = "app" -> app = { x = 1 } @ 28:7 @ expected text, found a table
+app = "app" -> bind.tpc = {} @ 28:6 @ did you mean `tcp`?
+recipe = "python-app"\napp = "app" -> command = ["x", "{{ listen }}"]\nbind.tcp.file = 2 @ 28:17 @ expected text, found `2`
+app = "app" -> listen = "upd" @ 28:10 @ did you mean `udp`?
+app = "app" -> packages = { aptt = [] } @ 28:14 @ did you mean `apt`?
+reuse = -> reusse = @ 35:1 @ did you mean `reuse`?
+target = -> targett = @ 32:1 @ did you mean `target`?
+reuse = "keep-alive" -> threads = [2] @ 35:11 @ expected a whole number, or a template such as "{{ NAME }}", found a list of 1
+path = "/" -> path = 1 @ 38:8 @ expected text, found `1`
+path = "/" -> # @ 37:7 @ `path` is missing in `load.http`
+path = "/" -> path = "/"\nversion = "3" @ 39:11 @ `3` is not one of 1.0, 1.1, 2
+status = -> statuss = @ 41:1 @ did you mean `status`?
+status = 200 -> status = 70000 @ 41:10 @ expected a whole number from 0 to 65535
+status = 200 -> status = 99 @ 41:10 @ not one of a final reply
+"20s" -> 20 @ 45:10 @ `20` has no unit
+budget = "20s" -> blocks = 1 @ 45:10 @ expected a whole number from 2 to 10000
+"#;
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_shown_in_its_place() {
+        for row in UNREADABLE.trim().lines() {
+            let row = row.replace("\\n", "\n");
+            let [change, place, said] = row.split(" @ ").collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let (from, to) = change.split_once(" -> ").unwrap();
+            let told = template_with(|toml| toml.replacen(from, to, 1), str::to_owned);
+            let first = format!("FOLDER/experiment.toml:{place}: ");
+            assert!(told.starts_with(&first) && told.contains(said), "{row}: {told}");
+            assert_eq!(told.matches("FOLDER/experiment.toml:").count(), 1, "{row}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_template_stands_for_any_parameter_of_a_protocol() {
+        let templates = |toml: &str| {
+            toml.replace("status = 200", "status = \"{{ 199 + connections }}\"")
+                .replace("path = \"/\"", "path = \"/{{ conections }}\"")
+        };
+        let told = template_with(templates, str::to_owned);
+        assert!(told.contains("did you mean `connections`?"), "{told}");
+        assert!(!told.contains("status") && !told.contains("missing"), "{told}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, ops::Range};
 /// How many bytes of a line are shown before a place. After it, half as many.
 const AROUND: usize = 200;
 /// How many errors are shown at once.
-const MOST_SHOWN: usize = 50;
+pub(super) const MOST_SHOWN: usize = 50;
 /// How many known words are listed.
 const MOST_KNOWN: usize = 30;
 

@@ -1,23 +1,25 @@
-//! A TOML file that knows the place of everything in it, checked against its schema.
+//! A TOML file that knows the place of everything in it, read into a type.
 
 use std::{
     collections::{BTreeMap, HashSet},
     ops::Range,
 };
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use serde_path_to_error::{Path, Segment};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::{
-    diagnostics::{Diagnostic, Diagnostics, closest, suggest},
-    shape::{self, Kind, Violation, join},
-    templated::type_in_words,
-};
+use super::diagnostics::{Diagnostic, Diagnostics, MOST_SHOWN, closest, suggest};
+
+/// What serde refuses, and where.
+pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
 /// A parsed file, and the places of its parts.
+#[derive(Clone)]
 pub struct Document {
     /// The file, by the name that the user knows.
     pub name: String,
@@ -28,8 +30,10 @@ pub struct Document {
     lines: Vec<usize>,
     /// By JSON pointer.
     places: BTreeMap<String, Place>,
-    /// Where values were wrong or missing, so that the tree has a placeholder or nothing; and their parents.
-    replaced: HashSet<String>,
+    /// Whether its syntax is wrong somewhere, so that the tree lacks something.
+    is_broken: bool,
+    /// Where values were wrong, so that they were taken out of the tree; and what had them.
+    wrong: HashSet<String>,
 }
 
 /// Byte ranges of a value and its key.
@@ -43,10 +47,10 @@ impl Document {
     /// Reads what can be read, and reports every syntax error.
     pub fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
-        let mut places = BTreeMap::new();
+        let mut reading = Reading::default();
         // The root has a place, so `place` finds one for every pointer.
-        places.insert(String::new(), Place { key: None, value: 0..0 });
-        let tree = read_table(table.get_ref(), "", &mut places);
+        reading.places.insert(String::new(), Place { key: None, value: 0..0 });
+        let tree = reading.table(table.get_ref(), "");
         let lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();
@@ -55,11 +59,15 @@ impl Document {
             text: text.to_owned(),
             tree,
             lines,
-            places,
-            replaced: HashSet::new(),
+            places: reading.places,
+            is_broken: !errors.is_empty() || !reading.unreadable.is_empty(),
+            wrong: HashSet::new(),
         };
         for error in &errors {
             found.push(document.at(error.span().unwrap_or(0..0), error.message().replace('\n', "; ")));
+        }
+        for range in reading.unreadable {
+            found.push(document.at(range, "this number is out of range"));
         }
         document
     }
@@ -92,134 +100,133 @@ impl Document {
             if let Some(place) = self.places.get(pointer) {
                 return place;
             }
-            pointer = &pointer[..pointer.rfind('/').unwrap_or(0)];
+            pointer = parent(pointer);
         }
     }
 
-    /// Checks the tree against a schema and reports every error. Then removes what is wrong from the tree, and renames
-    /// a key if its meaning is clear, so that later checks see the rest.
-    pub fn check(&mut self, schema: &Value, broken: bool, found: &mut Diagnostics) {
-        // First, because a key that was only misspelt is not missing.
-        self.mend_keys(schema, found);
-        let mut repairs = Vec::new();
-        for violation in shape::violations(schema, &self.tree) {
-            found.extend(self.explain(&violation, broken));
-            repairs.extend(repair(&violation));
-        }
-        let mut gone = BTreeMap::new();
-        repairs
-            .into_iter()
-            .for_each(|(pointer, value)| self.replace(&pointer, value, &mut gone));
-        self.remove(&gone);
+    /// The file as a `T`, and everything that keeps it from being one: of each table, what is missing first.
+    pub fn read<T: DeserializeOwned>(&mut self, schema: &Value, found: &mut Diagnostics) -> Option<T> {
+        let content = self.table("", schema, |tree| serde_path_to_error::deserialize(tree), found);
+        content.filter(|_| !self.is_broken)
     }
 
-    /// Removes keys from tables, all keys of a table at once, because one by one would take quadratic time.
-    fn remove(&mut self, gone: &BTreeMap<String, HashSet<String>>) {
-        for (parent, keys) in gone {
-            if let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) {
-                table.retain(|key, _| !keys.contains(key));
+    /// Reads the table at a pointer. serde stops at the first error, so what is wrong is taken out of the tree, and the
+    /// rest is read again. `None` if some table lacks what it cannot do without.
+    pub fn table<T>(
+        &mut self,
+        table: &str,
+        schema: &Value,
+        read: impl Fn(&Value) -> Result<T, ReadError>,
+        found: &mut Diagnostics,
+    ) -> Option<T> {
+        let mut is_whole = true;
+        for _ in 0..MOST_SHOWN {
+            let error = match read(self.tree.pointer(table)?) {
+                Ok(content) => return is_whole.then_some(content),
+                Err(error) => error,
+            };
+            let why = error.inner().to_string();
+            is_whole &= !why.starts_with("missing");
+            let pointer = self.pointer(table, error.path(), &why);
+            // In the table of a protocol a template may stand for any value; what it makes is known in a case only.
+            let is_template = |value: &Value| value.as_str().is_some_and(|text| text.contains("{{"));
+            if table.is_empty() || !self.tree.pointer(&pointer).is_some_and(is_template) {
+                found.extend(self.explain(&pointer, schema, &why));
             }
+            if pointer == table {
+                break;
+            }
+            self.take_out(&pointer);
         }
+        None
     }
 
-    /// Whether an error at this pointer may only be the consequence of a wrong value that was removed.
-    pub fn is_echo(&self, pointer: &str) -> bool {
-        self.replaced.contains(pointer)
-    }
-
-    /// Replaces a wrong value, or marks it for removal. A list is removed as a whole, because the places of its other
-    /// items would shift.
-    fn replace(&mut self, pointer: &str, value: Option<Value>, gone: &mut BTreeMap<String, HashSet<String>>) {
-        let Some(at) = pointer.rfind('/') else { return };
-        let parent = &pointer[..at];
-        let key = unescape(&pointer[at + 1..]);
-        match (self.tree.pointer_mut(parent), value) {
-            (Some(Value::Object(table)), Some(value)) => drop(table.insert(key, value)),
-            (Some(Value::Object(_)), None) => drop(gone.entry(parent.to_owned()).or_default().insert(key)),
-            (Some(Value::Array(_)), _) => return self.replace(parent, None, gone),
-            _ => return,
-        }
-        self.replaced.extend([pointer, parent].map(str::to_owned));
-    }
-
-    /// Reports unknown keys, renames or removes them.
-    fn mend_keys(&mut self, schema: &Value, found: &mut Diagnostics) {
-        let mut mends = Vec::new();
-        for Violation {
-            pointer: parent,
-            wanted,
-            kind,
-            ..
-        } in shape::violations(schema, &self.tree)
-        {
-            let Kind::Unknown(key) = kind else { continue };
-            let known = known_keys(wanted);
-            let diagnostic = self.at_key(&join(&parent, key), format!("unknown key `{key}`"));
-            found.push(diagnostic.with_help(elsewhere(&parent, key).or_else(|| suggest(key, known.clone()))));
-            mends.push((parent, key.to_owned(), closest(key, known).map(str::to_owned)));
-        }
-        let mut gone = BTreeMap::<_, HashSet<_>>::new();
-        for (parent, key, meant) in mends {
-            self.mend(&parent, &key, meant);
-            gone.entry(parent).or_default().insert(key);
-        }
-        self.remove(&gone);
-    }
-
-    /// Moves the value of an unknown key to the key that was meant, unless that exists.
-    fn mend(&mut self, parent: &str, key: &str, meant: Option<String>) {
-        let Some(table) = self.tree.pointer_mut(parent).and_then(Value::as_object_mut) else {
-            return;
-        };
-        let Some(meant) = meant.filter(|meant| !table.contains_key(meant)) else {
-            return;
-        };
-        let Some(value) = table.get(key).cloned() else { return };
-        table.insert(meant.clone(), value);
-        let old = join(parent, key);
-        let new = join(parent, &meant);
-        let moved: Vec<_> = self
-            .places
+    /// The pointer to where an error is, the unknown key of a table included. A path also has steps into words of
+    /// enumerations, which the tree has not.
+    fn pointer(&self, table: &str, path: &Path, why: &str) -> String {
+        let mut steps: Vec<String> = path
             .iter()
-            .filter_map(|(pointer, place)| Some((rebase(pointer, &old, &new)?, place.clone())))
+            .map(|step| match step {
+                Segment::Seq { index } => index.to_string(),
+                other => other.to_string(),
+            })
             .collect();
-        self.places.extend(moved);
+        let unknown = quoted(why).next().filter(|_| why.starts_with("unknown"));
+        // Some paths have it already.
+        let unknown = unknown.filter(|key| steps.last().is_none_or(|last| last != key));
+        steps.extend(unknown.map(str::to_owned));
+        let mut pointer = table.to_owned();
+        for step in steps {
+            let inner = join(&pointer, &step);
+            if self.tree.pointer(&inner).is_some() {
+                pointer = inner;
+            }
+        }
+        pointer
     }
 
-    /// What is wrong in words. With `broken` syntax, what is missing may only have been unreadable.
-    fn explain(&self, violation: &Violation<'_>, broken: bool) -> Option<Diagnostic> {
-        let Violation {
-            pointer,
-            value,
-            wanted,
-            kind,
-            ..
-        } = violation;
-        let diagnostic = match kind {
-            Kind::Missing(_) if broken => return None,
-            // `mend_keys` has reported it.
-            Kind::Unknown(_) => return None,
-            Kind::Missing(key) => self
-                .at_key(pointer, format!("`{key}` is missing{}", within(pointer)))
-                .with_help(description(wanted, key)),
-            Kind::Choice => {
-                let known = options(wanted);
-                let written = plain(value);
-                let near = closest(&written, known.iter().map(String::as_str));
-                self.at_value(pointer, format!("`{written}` is not one of {}", known.join(", ")))
-                    .with_help(near.map(|near| format!("did you mean `{near}`?")))
+    /// What serde refuses, in our words. Nothing if it is missing because it was wrong or unreadable.
+    fn explain(&mut self, pointer: &str, schema: &Value, why: &str) -> Option<Diagnostic> {
+        let value = self.tree.pointer(pointer)?;
+        let (what, expected) = why.rsplit_once(", expected ").unwrap_or((why, ""));
+        let word = quoted(what).next().unwrap_or_default();
+        let known: Vec<&str> = quoted(expected).collect();
+        if what.starts_with("missing field") {
+            let inner = join(pointer, word);
+            // `[load]` also has the tables of protocols, and serde tells of its unknown keys last.
+            let known = schema_at(schema, pointer).and_then(|wanted| wanted.get("properties")?.as_object());
+            let unknown = |key: &&String| known.is_some_and(|known| !known.contains_key(*key));
+            let written = value.as_object().into_iter().flat_map(Map::keys);
+            if let Some(misspelt) = closest(word, written.filter(unknown)) {
+                let unknown = self.at_key(&join(pointer, misspelt), format!("unknown key `{misspelt}`"));
+                return Some(unknown.with_help(Some(format!("did you mean `{word}`?"))));
             }
-            Kind::Type | Kind::Pattern | Kind::Alternatives => self.at_value(
-                pointer,
-                format!("expected {}, found {}", expectation(wanted), kind_of(value)),
-            ),
-            Kind::Minimum(limit) => self.at_value(pointer, format!("{value} is less than the minimum of {limit}")),
-            Kind::Maximum(limit) => self.at_value(pointer, format!("{value} is greater than the maximum of {limit}")),
-            Kind::MinItems(least) => self.at_value(pointer, format!("expected a list of {least} or more")),
-            Kind::Quantity(why) => self.at_value(pointer, why),
-            Kind::MaxItems(most) => self.at_value(pointer, format!("expected a list of {most} or fewer")),
-        };
-        Some(diagnostic)
+            let is_known = self.is_broken || self.wrong.contains(&inner);
+            let missing = self.at_key(pointer, format!("`{word}` is missing{}", within(pointer)));
+            return (!is_known).then(|| missing.with_help(description(schema, &inner)));
+        }
+        if what.starts_with("unknown") && value != word {
+            let unknown = self.at_key(pointer, format!("unknown key `{word}`"));
+            if let Some(meant) = closest(word, &known) {
+                self.rename(pointer, meant);
+            }
+            let help = elsewhere(parent(pointer), word).or_else(|| suggest(word, known));
+            return Some(unknown.with_help(help));
+        }
+        if what.starts_with("unknown") {
+            let near = closest(word, &known).map(|near| format!("did you mean `{near}`?"));
+            let message = format!("`{word}` is not one of {}", known.join(", "));
+            return Some(self.at_value(pointer, message).with_help(near));
+        }
+        if what.starts_with("invalid") {
+            let message = format!("expected {}, found {}", type_in_words(expected), kind_of(value));
+            return (!value.is_null()).then(|| self.at_value(pointer, message));
+        }
+        Some(self.at_value(pointer, why))
+    }
+
+    /// Gives a value to the key that was meant, which is then not missing.
+    fn rename(&mut self, pointer: &str, meant: &str) {
+        let value = self.tree.pointer_mut(pointer).map(Value::take);
+        let table = self.tree.pointer_mut(parent(pointer)).and_then(Value::as_object_mut);
+        if let (Some(table), Some(value)) = (table, value) {
+            table.entry(meant).or_insert(value);
+        }
+    }
+
+    /// Takes a wrong value out of the tree: a list as a whole, because the places of its other items would shift.
+    fn take_out(&mut self, pointer: &str) {
+        let table = parent(pointer);
+        match self.tree.pointer_mut(table) {
+            Some(Value::Object(entries)) => drop(entries.shift_remove(&unescape(&pointer[table.len() + 1..]))),
+            _ => return self.take_out(table),
+        }
+        self.wrong.extend([pointer, table].map(str::to_owned));
+    }
+
+    /// Whether an error at this pointer may only be the consequence of a wrong value that was taken out.
+    pub fn is_echo(&self, pointer: &str) -> bool {
+        self.wrong.contains(pointer)
     }
 }
 
@@ -233,82 +240,63 @@ fn elsewhere(parent: &str, key: &str) -> Option<String> {
     (is_service && matches!(key, "env" | "environment")).then(|| text.to_owned())
 }
 
-fn read_table(table: &DeTable<'_>, pointer: &str, places: &mut BTreeMap<String, Place>) -> Value {
-    let mut entries: Vec<_> = table.iter().collect();
-    // Errors and services come in the order of the file, whatever that of the parser's table is.
-    entries.sort_by_key(|(key, _)| key.span().start);
-    let mut map = Map::new();
-    for (key, value) in entries {
-        let inner = join(pointer, key.get_ref());
-        places.insert(
-            inner.clone(),
-            Place {
-                key: Some(key.span()),
-                value: value.span(),
-            },
-        );
-        map.insert(key.get_ref().to_string(), read_value(value, &inner, places));
-    }
-    Value::Object(map)
+/// What is gathered of a file while its content is read.
+#[derive(Default)]
+struct Reading {
+    places: BTreeMap<String, Place>,
+    /// Numbers that no number of ours can hold. They are null in the tree, which TOML does not have.
+    unreadable: Vec<Range<usize>>,
 }
 
-fn read_value(value: &Spanned<DeValue<'_>>, pointer: &str, places: &mut BTreeMap<String, Place>) -> Value {
-    match value.get_ref() {
-        DeValue::String(text) => Value::String(text.to_string()),
-        DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::Integer(number) => {
-            // Null, which TOML does not have, stands for a number that is too large.
-            i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
+impl Reading {
+    fn table(&mut self, table: &DeTable<'_>, pointer: &str) -> Value {
+        let mut entries: Vec<_> = table.iter().collect();
+        // Errors and services come in the order of the file, whatever that of the parser's table is.
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let mut map = Map::new();
+        for (key, value) in entries {
+            let inner = join(pointer, key.get_ref());
+            map.insert(key.get_ref().to_string(), self.value(Some(key.span()), value, &inner));
         }
-        DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
-        DeValue::Datetime(time) => Value::String(time.to_string()),
-        DeValue::Table(table) => read_table(table, pointer, places),
-        DeValue::Array(items) => {
-            let mut values = Vec::new();
-            for (at, item) in items.iter().enumerate() {
-                let inner = join(pointer, &at.to_string());
-                places.insert(
-                    inner.clone(),
-                    Place {
-                        key: None,
-                        value: item.span(),
-                    },
-                );
-                values.push(read_value(item, &inner, places));
+        Value::Object(map)
+    }
+
+    fn value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, pointer: &str) -> Value {
+        let place = Place {
+            key,
+            value: value.span(),
+        };
+        self.places.insert(pointer.to_owned(), place);
+        let read = match value.get_ref() {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Boolean(value) => Value::Bool(*value),
+            DeValue::Integer(number) => {
+                i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
             }
-            Value::Array(values)
+            DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
+            DeValue::Datetime(time) => Value::String(time.to_string()),
+            DeValue::Table(table) => self.table(table, pointer),
+            DeValue::Array(items) => {
+                let items = items.iter().enumerate();
+                items
+                    .map(|(at, item)| self.value(None, item, &join(pointer, &at.to_string())))
+                    .collect()
+            }
+        };
+        if read.is_null() {
+            self.unreadable.push(value.span());
         }
+        read
     }
 }
 
-/// Keys whose text is only for people, so later checks do not need it.
-const PROSE: [&str; 6] = ["title", "question", "group", "help", "because", "summary"];
-
-/// A replacement for a value that the schema refuses, so that the rest can be checked: the pointer, and a value of the
-/// right type if the key is required.
-fn repair(violation: &Violation<'_>) -> Option<(String, Option<Value>)> {
-    let pointer = violation.pointer.clone();
-    match violation.kind {
-        Kind::Unknown(_) => None,
-        Kind::Missing(key) => PROSE
-            .contains(&key)
-            .then(|| (join(&pointer, key), Some(Value::from("")))),
-        Kind::Maximum(limit) | Kind::Minimum(limit) => Some((pointer, Some(limit.clone()))),
-        _ if violation.required => Some((pointer, neutral(violation.wanted))),
-        _ => Some((pointer, None)),
-    }
+/// A JSON pointer one step further.
+pub fn join(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// A value of the first type that a schema allows.
-fn neutral(schema: &Value) -> Option<Value> {
-    let kind = schema.get("type")?;
-    match kind.get(0).unwrap_or(kind).as_str()? {
-        "string" => Some(Value::from("")),
-        "integer" => Some(Value::from(1)),
-        "boolean" => Some(Value::from(false)),
-        "array" => Some(Value::Array(Vec::new())),
-        _ => None,
-    }
+fn parent(pointer: &str) -> &str {
+    &pointer[..pointer.rfind('/').unwrap_or(0)]
 }
 
 fn unescape(key: &str) -> String {
@@ -316,64 +304,55 @@ fn unescape(key: &str) -> String {
     key.replace("~1", "/").replace("~0", "~")
 }
 
-fn rebase(pointer: &str, old: &str, new: &str) -> Option<String> {
-    let rest = pointer.strip_prefix(old)?;
-    (rest.is_empty() || rest.starts_with('/')).then(|| format!("{new}{rest}"))
+/// What a message has between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
 }
 
-fn known_keys(schema: &Value) -> impl Iterator<Item = &str> + Clone {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flat_map(|properties| properties.keys().map(String::as_str))
+fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(schema, |schema, step| {
+        let named = schema.get("properties").and_then(|keys| keys.get(unescape(step)));
+        named.or_else(|| {
+            ["additionalProperties", "items"]
+                .iter()
+                .find_map(|others| schema.get(others))
+        })
+    })
 }
 
-/// The words allowed at a place: an `enum`, or a `oneOf` of constants with descriptions.
-fn options(schema: &Value) -> Vec<String> {
-    let listed = schema
-        .get("enum")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .chain(schema.get("const"));
-    let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
-    listed.map(plain).chain(choices.flat_map(options)).collect()
-}
-
-/// What the schema says about a missing key: the first sentence of its description.
-fn description(schema: &Value, key: &str) -> Option<String> {
-    let text = schema.get("properties")?.get(key)?.get("description")?.as_str()?;
+/// What the schema says about a key: the first sentence of its description.
+fn description(schema: &Value, pointer: &str) -> Option<String> {
+    let text = schema_at(schema, pointer)?.get("description")?.as_str()?;
     let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
     Some(sentence.trim_end_matches('.').replace('\n', " "))
 }
 
-fn expectation(schema: &Value) -> String {
-    if let Some(words) = schema.get("x-expected").and_then(Value::as_str) {
-        return words.to_owned();
-    }
-    if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
-        return alternatives.iter().map(expectation).collect::<Vec<_>>().join(" or ");
-    }
-    let name = |name: &Value| type_in_words(name.as_str().unwrap_or_default());
-    match schema.get("type") {
-        Some(Value::Array(names)) => names.iter().map(name).collect::<Vec<_>>().join(" or "),
-        Some(single) => name(single).to_owned(),
-        None => "something else".to_owned(),
-    }
+/// What serde expects, as people say it.
+fn type_in_words(expected: &str) -> String {
+    let (name, more) = expected.split_at(expected.find(',').unwrap_or(expected.len()));
+    let words = match name {
+        "a string" | "path string" => "text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "an array of length 2" => "a list of 2",
+        "string or map" => "text or a table",
+        "i64" => "a whole number",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" => "a whole number from 0",
+        "f64" => "a number",
+        _ if name == "a map" || name.starts_with("struct ") => "a table",
+        _ => name,
+    };
+    format!("{words}{more}")
 }
 
 fn kind_of(value: &Value) -> String {
     match value {
-        Value::Null => "an unreadable value".to_owned(),
         Value::Object(_) => "a table".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
+        Value::Array(items) => format!("a list of {}", items.len()),
         Value::String(text) => format!("the text `{text}`"),
         other => format!("`{other}`"),
     }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn within(pointer: &str) -> String {

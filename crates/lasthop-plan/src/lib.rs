@@ -5,7 +5,7 @@
 //! | `written` | values that may be written in more than one way |
 //! | [`schema`] | their JSON schemas, made from the types of `model` |
 //! | `templated` | schemas of tables whose values may be templates |
-//! | `document`, [`diagnostics`] | reading a file so that every error has its place |
+//! | [`document`], [`diagnostics`] | reading a file into its type so that every error has its place |
 //! | `files` | folders as they were read |
 //! | `validate` | checks what was read |
 //! | [`model`] | the types of experiments and recipes |
@@ -37,7 +37,6 @@ pub mod render;
 pub mod schedule;
 pub mod schema;
 pub mod settings;
-mod shape;
 pub mod template;
 mod templated;
 mod validate;

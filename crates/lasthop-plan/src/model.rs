@@ -1,7 +1,7 @@
 //! Experiments and recipes for the rest of the program: parsed, checked, complete.
 //!
 //! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in
-//! the JSON schemas, and `x-expected` becomes the text of an error message. What `validate` hands on is valid.
+//! the JSON schemas. What `validate` hands on is valid.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,8 @@ use super::{
     diagnostics::Diagnostic,
     files::Files,
     written::{
-        Share, Time, cpu_share, keep_alive, one, parameter_tables, request_rate, text, whole_number, yes, yes_or_no,
+        Share, Time, by_protocol, by_transport, cpu_share, keep_alive, limited, number_or_text, one, one_transport,
+        or_template, parameter_tables, request_rate, whole_number, yes, yes_or_no,
     },
 };
 
@@ -174,7 +175,7 @@ pub struct LoopbackNetwork {
     /// Kernel settings of the namespace, by name. One that renders to nothing is what it is in a new namespace.
     pub sysctls: IndexMap<String, Template>,
     /// Bytes of the largest packet on loopback [default: 65536].
-    #[serde(deserialize_with = "text")]
+    #[serde(deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number")]
     pub mtu: Template,
 }
@@ -185,7 +186,7 @@ pub struct LoopbackNetwork {
 pub struct LinkProof {
     /// HTTP path that returns `FAMILY IDENTITY`: the address family of the accepted socket (`unix`, `inet` or `inet6`),
     /// a space, and anything that differs between connections.
-    #[schemars(extend("pattern" = "^/", "x-expected" = "a path that begins with `/`"))]
+    #[schemars(extend("pattern" = "^/"))]
     pub path: String,
     /// What the link should do: `per-request` or `keep-alive`. May be a template.
     pub reuse: String,
@@ -251,7 +252,7 @@ pub struct Service {
     #[serde(default)]
     pub command: Vec<String>,
     /// With `command`: how to tell the server where to listen, by transport, if it takes no such address.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "by_transport")]
     #[schemars(schema_with = "listen_table")]
     pub bind: IndexMap<Transport, Listen>,
     /// With `command`: how it writes the addresses of servers that it connects to.
@@ -260,10 +261,11 @@ pub struct Service {
     /// With `command`: when the server counts as ready [default: when it accepts a connection].
     pub ready: Option<ReadyFile>,
     /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
+    #[serde(default, deserialize_with = "one_transport")]
     pub listen: Option<Transport>,
     /// How many of these servers to start, 0 (the case does not use it) to 64, each with its own address. `{{ NAME.all
     /// }}` is the list, `{{ NAME }}` the first.
-    #[serde(default = "one", deserialize_with = "text")]
+    #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub count: String,
     /// Services that must be ready before it starts.
@@ -316,7 +318,7 @@ pub struct Container {
     #[serde(default)]
     pub volume: Template,
     /// CPU limit: 0.25 is a quarter of a CPU.
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "number_or_text")]
     #[schemars(schema_with = "cpu_share")]
     pub cpus: Template,
     /// Memory limit, with a unit: `256m`.
@@ -372,28 +374,28 @@ pub struct Load {
     /// driver of your own can say. May be a template.
     pub protocol: Template,
     /// Number of concurrent connections.
-    #[serde(default = "one", deserialize_with = "text")]
+    #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub connections: Template,
     /// Threads of the driver.
-    #[serde(default = "one", deserialize_with = "text")]
+    #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub threads: Template,
     /// What to do with a connection after a reply: `keep-alive` or `per-request`. May be a template.
     #[serde(default = "keep_alive")]
     pub reuse: Template,
     /// Requests to send at once on a connection before waiting for their replies, 1 to 1,024.
-    #[serde(default = "one", deserialize_with = "text")]
+    #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub pipeline: Template,
     /// With `reuse = "per-request"`: requests to send one after the other on a connection before closing it, 1 to 10
     /// million. They are timed as one unit, including connect and authentication. Slopes over it refer to that unit.
-    #[serde(default = "one", deserialize_with = "text")]
+    #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
     #[schemars(schema_with = "whole_number", extend("default" = 1))]
     pub requests_per_connection: Template,
     /// Open loop: requests per second over all connections, 0.001 to 100 million, sent on schedule without waiting for
     /// replies. If it is missing, empty or 0, the loop is closed: the next request follows the reply.
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "number_or_text")]
     #[schemars(schema_with = "request_rate")]
     pub rate: Template,
     /// Open loop: `constant` (the same gap between any two requests) or `poisson` (independent requests with
@@ -404,14 +406,14 @@ pub struct Load {
     #[serde(skip)]
     pub arrivals_at: Place,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Has no effect on Unix sockets.
-    #[serde(default = "yes", deserialize_with = "text")]
+    #[serde(default = "yes", deserialize_with = "or_template::<bool, _>")]
     #[schemars(schema_with = "yes_or_no", extend("default" = true))]
     pub nodelay: Template,
     /// Command of the experiment's own driver (docs/your-own-driver.md). If its first word renders to nothing, lasthop
     /// drives.
     #[serde(default)]
     pub driver: Vec<Template>,
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "by_protocol")]
     #[schemars(schema_with = "parameter_tables")]
     pub parameters: IndexMap<String, Json>,
 }
@@ -431,6 +433,7 @@ pub struct Defaults {
     pub margin: Share,
     /// Blocks per round, 2 or more; services restart after each round [default: chosen by what a start
     /// costs].
+    #[serde(deserialize_with = "limited::<u32, _, 2, 10_000>")]
     #[schemars(range(min = 2, max = 10000))]
     pub blocks: Option<u32>,
 }
@@ -476,6 +479,7 @@ pub struct Recipe {
     pub conditions: Vec<Template>,
     pub program: Program,
     /// How to tell it where to listen, by transport. It cannot serve transports that are missing.
+    #[serde(deserialize_with = "by_transport")]
     #[schemars(schema_with = "listen_table")]
     pub listen: IndexMap<Transport, Listen>,
     /// How it writes the addresses of servers that it connects to.
@@ -540,6 +544,7 @@ pub struct ReadyFile {
     /// For `http`: the path to request.
     pub path: Option<String>,
     /// For `http`: the expected status [default: 200].
+    #[serde(deserialize_with = "limited::<u16, _, 100, 599>")]
     #[schemars(range(min = 100, max = 599))]
     pub status: Option<u16>,
     /// For `command`: the command. The server is ready when it exits with 0. May be templates.
@@ -561,12 +566,15 @@ pub enum ReadyName {
     Command,
 }
 
+/// Signals that may stop a server in order.
+pub(super) const SIGNALS: [&str; 5] = ["TERM", "INT", "QUIT", "HUP", "KILL"];
+
 /// How to stop the server in order.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StopFile {
     /// Signal to stop it in order [default: `TERM`].
-    #[schemars(extend("enum" = ["TERM", "INT", "QUIT", "HUP", "KILL"]))]
+    #[schemars(extend("enum" = SIGNALS))]
     pub signal: Option<String>,
     /// After this time the whole process group is killed [default: `5s`].
     pub timeout: Option<Time>,
@@ -601,7 +609,7 @@ pub struct Listen {
     /// a template.
     pub url: Option<Template>,
     /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
-    #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$", "x-expected" = "a file name of letters, digits, `.`, `_`, `-`"))]
+    #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$"))]
     pub file: Option<String>,
     /// For TLS: path below `runtime` of what clients should trust, if the server has its own certificates instead of
     /// the run's.

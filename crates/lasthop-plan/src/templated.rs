@@ -77,30 +77,14 @@ fn or_template(schema: &mut Map<String, Value>) {
     if kind == "string" && words.is_empty() {
         return;
     }
-    let mut expected: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let pattern = words
-        .iter()
-        .map(|word| format!("^{}$|", regex::escape(word)))
-        .collect::<String>()
-        // Not anchored: other text may be around the expression.
-        + TEMPLATE;
+    let words = words.iter().map(|word| format!("^{}$|", regex::escape(word)));
+    // Not anchored: other text may be around the expression.
+    let pattern = words.collect::<String>() + TEMPLATE;
     let kinds = match kind.as_str() {
-        Some("string") => json!("string"),
-        Some(other) => {
-            expected.push(in_words(other, schema));
-            json!([other, "string"])
-        }
-        None => kind,
+        Some("string") | None => kind,
+        Some(other) => json!([other, "string"]),
     };
-    let expected = format!(
-        "{}, or a template such as \"{{{{ connections }}}}\"",
-        expected.join(", ")
-    );
-    schema.extend([
-        ("type".to_owned(), kinds),
-        ("pattern".to_owned(), pattern.into()),
-        ("x-expected".to_owned(), expected.into()),
-    ]);
+    schema.extend([("type".to_owned(), kinds), ("pattern".to_owned(), pattern.into())]);
 }
 
 /// Whether one of its choices is any text, which a template is, too.
@@ -146,28 +130,6 @@ fn words(listed: Option<Value>) -> Vec<String> {
     listed.filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
-fn in_words(kind: &str, schema: &Map<String, Value>) -> String {
-    match schema.get("properties").and_then(Value::as_object) {
-        Some(keys) if kind == "object" => {
-            let keys: Vec<String> = keys.keys().map(|key| format!("`{key}`")).collect();
-            format!("a table with {}", keys.join(" or "))
-        }
-        _ => type_in_words(kind).to_owned(),
-    }
-}
-
-/// What a schema calls a type, as people do.
-pub(super) fn type_in_words(name: &str) -> &'static str {
-    match name {
-        "object" => "a table",
-        "array" => "a list",
-        "string" => "text",
-        "integer" => "a whole number",
-        "boolean" => "true or false",
-        _ => "a number",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,10 +141,7 @@ mod tests {
         assert_eq!(load["additionalProperties"], false);
         let redis = &load["properties"]["redis"]["properties"];
         assert_eq!(redis["command"]["type"], json!(["array", "string"]));
-        assert_eq!(
-            redis["database"]["x-expected"],
-            "a whole number, or a template such as \"{{ connections }}\""
-        );
+        assert_eq!(redis["database"]["type"], json!(["integer", "string"]));
         assert_eq!(redis["expect"]["type"], json!(["object", "string"]));
         assert_eq!(redis["expect"]["pattern"], r"^success$|^nil$|\{\{.*\}\}");
         assert_eq!(

@@ -1,14 +1,21 @@
 //! Values in files that may be written in more than one way, and the schemas of what is written.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
+use indexmap::IndexMap;
 use lasthop_model::quantity;
-use lasthop_protocol::PROTOCOLS;
+use lasthop_protocol::{PROTOCOLS, spec::Transport};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, de::Deserializer};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, Deserializer, Error},
+};
 use serde_json::{Map, Value as Json};
 
-use super::templated::{TEMPLATE, or_templates};
+use super::{
+    schema::LOAD_KEYS,
+    templated::{TEMPLATE, or_templates},
+};
 
 pub(super) fn one() -> String {
     "1".to_owned()
@@ -23,13 +30,83 @@ pub(super) fn keep_alive() -> String {
 }
 
 /// Takes a number, or true or false, as the text that it is written as.
-pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(match Json::deserialize(deserializer)? {
+fn text(value: Json) -> String {
+    match value {
         Json::String(text) => text,
         // 1.0 as 1, which engines and reports have always been told.
         Json::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
         other => other.to_string(),
-    })
+    }
+}
+
+/// Reads a `T`, or a template that renders to one, as text.
+pub(super) fn or_template<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let value = Json::deserialize(deserializer)?;
+    match T::deserialize(&value) {
+        Err(error) if !value.as_str().is_some_and(|text| text.contains("{{")) => Err(D::Error::custom(format!(
+            "{error}, or a template such as \"{{{{ NAME }}}}\""
+        ))),
+        _ => Ok(text(value)),
+    }
+}
+
+/// Reads a number or a text, as text.
+pub(super) fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match Json::deserialize(deserializer)? {
+        value @ (Json::Number(_) | Json::String(_)) => Ok(text(value)),
+        _ => Err(D::Error::custom(
+            "expected a number, or a template such as \"{{ NAME }}\"",
+        )),
+    }
+}
+
+/// Reads a number from `LEAST` to `MOST`.
+pub(super) fn limited<'de, T, D, const LEAST: u32, const MOST: u32>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de> + Copy + Into<u32>,
+    D: Deserializer<'de>,
+{
+    let number = T::deserialize(deserializer)?;
+    if (LEAST..=MOST).contains(&number.into()) {
+        Ok(Some(number))
+    } else {
+        Err(D::Error::custom(format!(
+            "expected a whole number from {LEAST} to {MOST}"
+        )))
+    }
+}
+
+static TRANSPORTS: LazyLock<Vec<&str>> = LazyLock::new(|| Transport::ALL.map(Transport::name).to_vec());
+
+fn transport<E: Error>(name: &str) -> Result<Transport, E> {
+    name.parse().map_err(|_| E::unknown_variant(name, &TRANSPORTS))
+}
+
+/// Reads a transport that can be driven. Records have others.
+pub(super) fn one_transport<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Transport>, D::Error> {
+    transport(&String::deserialize(deserializer)?).map(Some)
+}
+
+/// Reads a table with a key for each transport: as text, because the path of an error has no other keys.
+pub(super) fn by_transport<'de, D, T>(deserializer: D) -> Result<IndexMap<Transport, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let table = IndexMap::<String, T>::deserialize(deserializer)?;
+    table
+        .into_iter()
+        .map(|(name, value)| Ok((transport(&name)?, value)))
+        .collect()
+}
+
+/// Reads the tables of protocols as they are written.
+pub(super) fn by_protocol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IndexMap<String, Json>, D::Error> {
+    let tables = IndexMap::<String, Json>::deserialize(deserializer)?;
+    match tables.keys().find(|name| lasthop_protocol::kind(name).is_none()) {
+        Some(name) => Err(D::Error::unknown_field(name, &LOAD_KEYS)),
+        None => Ok(tables),
+    }
 }
 
 /// Parameters of protocols, by protocol, as they are written: what a template renders to has a type of its own.
@@ -45,64 +122,46 @@ pub(super) fn parameter_tables(generator: &mut SchemaGenerator) -> Schema {
 
 /// A whole number, or a template that renders to one.
 pub(super) fn whole_number(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": ["integer", "string"],
-        "pattern": TEMPLATE,
-        "x-expected": "a whole number, or a template such as \"{{ connections }}\"",
-    })
+    json_schema!({ "type": ["integer", "string"], "pattern": TEMPLATE })
 }
 
 /// A number of CPUs, or a template that renders to one.
 pub(super) fn cpu_share(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": ["number", "string"],
-        "x-expected": "a number of CPUs such as 0.25, or a template such as \"{{ cpus }}\"",
-    })
+    json_schema!({ "type": ["number", "string"] })
 }
 
 /// Requests per second, or a template that renders to them.
 pub(super) fn request_rate(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": ["number", "string"],
-        "pattern": r"^$|\{\{.*\}\}",
-        "x-expected":
-            "requests per second such as 2000, 0 or \"\" for a closed loop, or a template such as \"{{ rate }}\"",
-    })
+    json_schema!({ "type": ["number", "string"], "pattern": r"^$|\{\{.*\}\}" })
 }
 
 /// true or false, or a template that renders to one of them.
 pub(super) fn yes_or_no(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": ["boolean", "string"],
-        "pattern": TEMPLATE,
-        "x-expected": "true or false, or a template such as \"{{ nodelay }}\"",
-    })
+    json_schema!({ "type": ["boolean", "string"], "pattern": TEMPLATE })
 }
 
-// `x-quantity` tells who judges the shape of a file how to read it, so that what cannot be read has its place.
-
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(extend("x-expected" = "a duration such as \"100ms\", \"30s\" or \"5m\"", "x-quantity" = "duration"))]
+#[serde(try_from = "Json")]
+#[schemars(with = "String")]
 pub struct Time(pub Duration);
 
-impl TryFrom<String> for Time {
+impl TryFrom<Json> for Time {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        quantity::duration(&text).map(Self)
+    fn try_from(written: Json) -> Result<Self, String> {
+        quantity::duration(&text(written)).map(Self)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(extend("x-expected" = "a share such as \"2%\"", "x-quantity" = "share"))]
+#[serde(try_from = "Json")]
+#[schemars(with = "String")]
 pub struct Share(pub f64);
 
-impl TryFrom<String> for Share {
+impl TryFrom<Json> for Share {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        quantity::share(&text).map(Self)
+    fn try_from(written: Json) -> Result<Self, String> {
+        quantity::share(&text(written)).map(Self)
     }
 }

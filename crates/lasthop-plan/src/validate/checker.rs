@@ -3,17 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use lasthop_model::service::stays_inside;
+use lasthop_model::{
+    program::{Form, Packages, forms},
+    service::stays_inside,
+};
+use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::scope::{Scope, place_of};
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, suggest},
-    document::Document,
+    document::{Document, join},
     files::{Files, LONGEST_TEXT, shown},
     model::ConfigFile,
-    shape::join,
     template,
 };
 
@@ -33,7 +36,7 @@ pub struct Checker<'a> {
 /// What to do where a server's own braces are taken for those of a template.
 const RAW: &str = "the text is a template: put braces of the server's own between `{% raw %}` and `{% endraw %}`";
 
-/// Reads a file, checks it against its schema, and returns its content if it has the right shape, unknown keys aside.
+/// Reads a file, and returns its content if what it cannot do without is there.
 pub fn read<'a, T: DeserializeOwned>(
     folder: &'a str,
     file: &str,
@@ -44,19 +47,7 @@ pub fn read<'a, T: DeserializeOwned>(
     let name = shown(folder, file);
     let text = String::from_utf8_lossy(files.get(Path::new(file)).map_or(&[], Vec::as_slice));
     let mut document = Document::parse(&name, &text, &mut found);
-    let broken = !found.is_empty();
-    document.check(schema, broken, &mut found);
-    let content = match T::deserialize(&document.tree) {
-        _ if broken => None,
-        Ok(content) => Some(content),
-        Err(error) => {
-            // serde's message has no place, so it is told only if the schema has missed something.
-            if found.is_empty() {
-                found.push(document.at_value("", error.to_string()));
-            }
-            None
-        }
-    };
+    let content = document.read(schema, &mut found);
     (
         Checker {
             document,
@@ -198,6 +189,23 @@ impl Checker<'_> {
             }
             *source = shown(self.folder, source);
             self.template_file(source, text, scope);
+        }
+    }
+
+    /// Names of packages, in the form of the manager that knows them.
+    pub fn packages(&mut self, pointer: &str, packages: &Packages) {
+        for (manager, names) in &packages.0 {
+            let place = join(pointer, manager);
+            let Some(Form { pattern, expected, .. }) = forms().find(|form| form.manager == manager) else {
+                let help = suggest(manager, forms().map(|form| form.manager));
+                self.key_error_with_help(&place, format!("unknown key `{manager}`"), help);
+                continue;
+            };
+            let form = Regex::new(pattern).expect("the patterns of package managers are right");
+            for (at, name) in names.iter().enumerate().filter(|(_, name)| !form.is_match(name)) {
+                let message = format!("expected {expected}, found the text `{name}`");
+                self.error(&join(&place, &at.to_string()), message);
+            }
         }
     }
 

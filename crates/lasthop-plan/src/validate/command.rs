@@ -5,8 +5,8 @@ use lasthop_protocol::spec::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{
+    document::join,
     model::{Connect, Listen, Recipe, Service, Start},
-    shape::join,
     template,
 };
 

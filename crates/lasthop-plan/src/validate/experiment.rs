@@ -22,12 +22,12 @@ use crate::{
     cases,
     diagnostics::{Diagnostics, suggest},
     digest,
+    document::join,
     files::{EXPERIMENT_FILE as FILE, Files},
     model::{Experiment, Factor, Load, Place, Recipe, Service, Source},
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
-    schema,
-    shape::join,
+    schema::{self, LOAD_KEYS},
     template,
 };
 
@@ -178,6 +178,9 @@ impl Checker<'_> {
         }
         if let Some(proof) = &file.link.proof {
             self.must_be_one_of("/link/proof/reuse", REUSE, &proof.reuse, WAYS);
+            if !proof.path.starts_with('/') {
+                self.error("/link/proof/path", "expected a path that begins with `/`");
+            }
         }
     }
 
@@ -312,8 +315,10 @@ impl Checker<'_> {
                 self.must_be_level(&format!("{pointer}/{key}/{at}"), level, levels);
             }
         }
-        if factor.usual().is_empty() {
-            self.error(&format!("{pointer}/default"), "at least one level is needed");
+        for (key, listed) in [("levels", Some(levels)), ("default", factor.default.as_ref())] {
+            if listed.is_some_and(Vec::is_empty) {
+                self.error(&join(pointer, key), "at least one level is needed");
+            }
         }
         self.reference(pointer, name, factor, is_compared);
         self.range(pointer, factor);
@@ -417,6 +422,7 @@ impl Checker<'_> {
             let message = format!("there is no folder `{}` in {}", app.display(), self.place());
             self.error(&at("app"), message);
         }
+        self.packages(&at("packages"), &service.packages);
         self.config(&at("config"), &mut service.config, &scope);
         self.command(&pointer, name, service, &scope)
     }
@@ -445,20 +451,8 @@ impl Checker<'_> {
     fn load(&mut self, file: &mut Experiment, factors: &Scope) {
         let scope = factors.clone().add_services(file.services.keys()).add([SECRET]);
         self.template_tree("/load/target", factors);
-        let common = [
-            "protocol",
-            "connections",
-            "threads",
-            "reuse",
-            "pipeline",
-            "requests_per_connection",
-            "rate",
-            "arrivals",
-            "nodelay",
-            "driver",
-        ];
-        let protocols = PROTOCOLS.map(|kind| kind.name);
-        for key in common.into_iter().chain(protocols) {
+        self.read_parameters(&file.load);
+        for key in LOAD_KEYS.iter().filter(|key| **key != "target") {
             self.template_tree(&join("/load", key), &scope);
         }
         self.template_tree("/link/proof/reuse", &scope);
@@ -466,9 +460,23 @@ impl Checker<'_> {
         let load = &mut file.load;
         self.check_arrivals(load);
         self.must_be_one_of("/load/reuse", REUSE, &load.reuse, WAYS);
-        self.must_be_one_of("/load/protocol", "protocol", &load.protocol, protocols);
+        self.must_be_one_of(
+            "/load/protocol",
+            "protocol",
+            &load.protocol,
+            PROTOCOLS.map(|kind| kind.name),
+        );
         load.rate_at = Place::File(Box::new(self.document.at_value("/load/rate", "")));
         load.arrivals_at = Place::File(Box::new(self.document.at_value("/load/arrivals", "")));
+    }
+
+    /// Whether each protocol takes what its table says, as far as no template decides that.
+    fn read_parameters(&mut self, load: &Load) {
+        let mut document = self.document.clone();
+        for kind in load.parameters.keys().filter_map(|name| lasthop_protocol::kind(name)) {
+            let table = join("/load", kind.name);
+            document.table(&table, schema::experiment_schema(), kind.read, &mut self.found);
+        }
     }
 
     fn check_arrivals(&mut self, load: &Load) {

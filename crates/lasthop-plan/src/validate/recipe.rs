@@ -11,11 +11,10 @@ use super::{
 use crate::{
     diagnostics::Diagnostics,
     digest,
+    document::join,
     files::{Files, RECIPE_FILE as FILE},
-    model::{Listen, ReadyFile, ReadyName, Recipe},
-    schema,
-    shape::join,
-    template,
+    model::{Listen, ReadyFile, ReadyName, Recipe, SIGNALS},
+    schema, template,
 };
 
 /// Reads a recipe from the files of its folder.
@@ -61,6 +60,9 @@ impl Checker<'_> {
         self.program(&recipe.program);
         self.config("/config", &mut recipe.config, &scope);
         self.ready("/ready", &recipe.ready);
+        if let Some(signal) = &recipe.stop.signal {
+            self.must_be_known("/stop/signal", "way to stop a server called", signal, SIGNALS);
+        }
     }
 
     /// How a server writes addresses.
@@ -92,8 +94,15 @@ impl Checker<'_> {
                 let place = join(&join(&pointer, "arguments"), &at.to_string());
                 self.error_with_help(&place, "`{{ listen }}` is empty here, without a `config`", Some(help));
             }
-            if listen.file.is_some() && !transport.is_unix() {
-                self.key_error(&join(&pointer, "file"), "only a Unix socket has a file name");
+            if let Some(file) = &listen.file {
+                let pointer = join(&pointer, "file");
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+                if !transport.is_unix() {
+                    self.key_error(&pointer, "only a Unix socket has a file name");
+                } else if file.is_empty() || !file.chars().all(is_plain) {
+                    let message = format!("`{file}` is no file name of letters, digits, `.`, `_` and `-`");
+                    self.error(&pointer, message);
+                }
             }
             let Some(authority) = &listen.authority else { continue };
             let pointer = join(&pointer, "authority");
@@ -109,6 +118,7 @@ impl Checker<'_> {
     }
 
     fn program(&mut self, program: &Program) {
+        self.packages("/program/packages", &program.packages);
         if program.lasthop {
             if !program.names.is_empty() || program.version.is_some() {
                 self.key_error("/program", "`lasthop = true` excludes `names` and `version`");

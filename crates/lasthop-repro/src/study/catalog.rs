@@ -62,14 +62,10 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
 pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);
-    let broken = !found.is_empty();
-    // Against the schema first, because serde stops at the first error.
-    document.check(schema(), broken, &mut found);
-    if !found.is_empty() {
-        return Err(found);
-    }
-    let file: StudyFile = serde_json::from_value(document.tree.clone())
-        .map_err(|error| Diagnostics::from(document.at_value("", error.to_string())))?;
+    let file = document
+        .read::<StudyFile>(schema(), &mut found)
+        .filter(|_| found.is_empty());
+    let Some(file) = file else { return Err(found) };
     let mut checker = Checker {
         document,
         found,
