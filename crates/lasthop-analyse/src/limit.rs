@@ -35,7 +35,7 @@ impl Limit {
     /// The half width of an interval that tells this much from nothing and from twice as much.
     #[must_use]
     pub fn precision(&self) -> f64 {
-        // No run would reach 0.
+        // Runs hardly ever reach less.
         (self.share / 2.0).max(0.001)
     }
 }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_limit_takes_an_interval_of_its_own_width() {
         assert!((limit("unix slower > 2%").precision() - 0.01).abs() < 1e-12);
-        assert!(limit("any faster > 0%").precision() > 0.0);
+        assert_eq!(limit("any faster > 0.01%").precision(), 0.001);
     }
 
     #[test]
