@@ -460,7 +460,7 @@ fn a_redirected_port_without_a_container() {
     let link = the_only(&links);
     assert_eq!(link.link["address"], "127.0.0.1:8001", "{link:#?}");
     assert_eq!(link.shape(), "per-request");
-    link.requested(2_000, 0.1);
+    link.requested(2_000, 0.25);
 }
 
 fn every_link_of_containers(engine: &'static str, is_published: fn(&[Link])) {
