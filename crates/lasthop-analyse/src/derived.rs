@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
-    Estimate, Grouped,
+    Estimate, Grouped, Interval,
     crossing::{self, Crossing, Effects},
     line::{self, Points},
     mean,
@@ -48,6 +48,8 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
             if let Some(line) = fitted(trials, points, case, &plan.quantity) {
                 derived.value = Some(micros(trials, &line.slope));
                 derived.intercept = Some(micros(trials, &line.intercept));
+            } else {
+                derived.value = mean_in_blocks(trials, &time_values(trials, &plan.from), &case.case, &plan.quantity);
             }
         }
         Derivation::Crossover { over, points } => {
@@ -152,11 +154,12 @@ fn slope(points: &[(f64, &f64)]) -> Option<f64> {
     (spread > 0.0).then(|| together / spread)
 }
 
-/// The mean over blocks; `quantity` names its draws.
+/// The mean over blocks, without an interval if there is only one; `quantity` names its draws.
 pub fn mean_in_blocks(trials: &Trials, values: &ByBlock<f64>, of: &str, quantity: &str) -> Option<Measured> {
     let blocks = grouped(values.iter().map(|(place, value)| (place.0, *value)))?;
-    let mean = mean::mean(&blocks, trials.resampling(of, quantity))?;
-    Some(micros(trials, &mean))
+    let alone = || Some(Measured::of("us", Interval::exact(mean::of(values.values().copied())?)));
+    let mean = mean::mean(&blocks, trials.resampling(of, quantity));
+    mean.map(|mean| micros(trials, &mean)).or_else(alone)
 }
 
 fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: &str) -> Option<line::Line> {
@@ -285,6 +288,22 @@ mod tests {
         covers(found[1].value.as_ref(), 50.0 / 3072.0, 0.05);
         assert_eq!(found[0].against_reference, None);
         covers(found[1].against_reference.as_ref(), -250.0 / 3072.0, 0.05);
+    }
+
+    #[test]
+    fn one_block_gives_a_slope_without_an_interval() {
+        let data = run(&[at(TCP, 10_000.0), at(TCP, 2_500.0)], 1, 1);
+        let from = Derivation::Slope {
+            per: "rows".into(),
+            points: points(&["tcp", "tcp#2"]),
+        };
+        let [found] = &with(data, vec![from])[..] else { panic!() };
+        let slope = found.value.as_ref().unwrap().interval;
+        assert!(
+            !slope.has_width() && (slope.estimate * 3072.0 / 300.0 - 1.0).abs() < 0.5,
+            "{slope:?}"
+        );
+        assert_eq!(found.intercept, None);
     }
 
     #[test]

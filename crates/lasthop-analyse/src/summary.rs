@@ -1083,7 +1083,8 @@ pub struct Derived {
     /// Transport of its cases.
     #[schemars(with = "String")]
     pub transport: Transport,
-    /// `us` for times; for a crossover the factor whose level it is. `None` without two blocks that have all cases.
+    /// `us` for times; for a crossover the factor whose level it is. `None` without a block that has all cases. One
+    /// block gives no interval: `low` and `high` then repeat the estimate. A crossover takes two.
     pub value: Option<Measured>,
     /// Of a slope: the time at 0, `us`.
     pub intercept: Option<Measured>,

@@ -98,6 +98,12 @@ impl Interval {
         })
     }
 
+    /// Whether anything is known of its error. One block gives no interval, and its ends repeat the estimate.
+    #[must_use]
+    pub fn has_width(&self) -> bool {
+        self.high > self.low
+    }
+
     /// Whether its sign is known.
     #[must_use]
     pub fn is_known(&self) -> bool {

@@ -54,7 +54,7 @@ pub fn brief(summary: &Summary) -> Option<Table> {
         let Some(value) = found.and_then(|one| one.value.as_ref()) else {
             return NONE.into();
         };
-        if value.interval.is_known() {
+        if value.interval.has_width() && value.interval.is_known() {
             Micros(value.interval.estimate).to_string().into()
         } else {
             Cell::new(Tone::Warning, "undecided")
@@ -103,7 +103,8 @@ fn time_table(summary: &Summary, quantities: &[&[&Derived]]) -> Option<Table> {
             let Interval { low, high, .. } = value.interval;
             format!("{} to {}", line.written(low), line.written(high))
         };
-        of.as_ref().map_or(String::new(), ends)
+        let known = of.as_ref().filter(|value| value.interval.has_width());
+        known.map_or(String::new(), ends)
     };
     let table = Columns::of(&lines)
         .names("transport", |line| &line.label)
