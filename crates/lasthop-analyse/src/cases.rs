@@ -7,9 +7,9 @@ use lasthop_model::{
 };
 use lasthop_protocol::{
     Histogram, TrialResult,
-    result::{DriverCost, Offered, OneWay as Sending},
+    result::{DriverCost, Offered, OneWay as Sending, Reported},
 };
-use lasthop_stats::{Estimate, Interval, quantile::Merged};
+use lasthop_stats::{Estimate, Interval, mean, quantile::Merged};
 use serde::Serialize;
 
 use super::{
@@ -56,6 +56,7 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         metrics: metrics(trials, absolute, plan),
         proof: proof(trials, case),
         headroom: headroom(trials, plan),
+        reported: reported(trials, case),
         throttled: throttled(trials, case),
         trial_seconds: trials
             .of(case)
@@ -63,6 +64,23 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
             .map(|phases| phases.measure_ns as f64 / 1e9),
         wait: waits::of(trials, plan),
     }
+}
+
+fn reported(trials: &Trials, case: &str) -> Option<Reported> {
+    let all = trials.of(case).filter_map(|trial| trial.result.reported.as_deref());
+    let all: Vec<&Reported> = all.collect();
+    let average = |of: fn(&Reported) -> Option<f64>| {
+        let values: Option<Vec<f64>> = all.iter().map(|one| of(one)).collect();
+        mean::of(values?)
+    };
+    Some(Reported {
+        mean_ns: average(|one| one.mean_ns),
+        deviation_ns: average(|one| one.deviation_ns),
+        median_ns: average(|one| one.median_ns),
+        p99_ns: average(|one| one.p99_ns),
+        max_ns: average(|one| one.max_ns),
+        ..(*all.first()?).clone()
+    })
 }
 
 /// By service, if a CPU limit throttled it at least once.

@@ -11,7 +11,7 @@ use lasthop_model::{
     record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
     selection::TRANSPORT,
 };
-use lasthop_protocol::spec::Transport;
+use lasthop_protocol::{result::Reported, spec::Transport};
 use lasthop_stats::{CONFIDENCE, Interval};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -503,6 +503,10 @@ pub struct CaseSummary {
     /// Length of its trials in seconds, where its replies needed longer ones than those of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_seconds: Option<f64>,
+    /// What a classic tool itself says of latencies: means over its trials, as those of one cannot be merged with those
+    /// of another. Absent where lasthop's load generator drives, and without a figure that it did not print every time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
     /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
     /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

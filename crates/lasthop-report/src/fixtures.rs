@@ -108,6 +108,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
         proof: None,
         trial_seconds: None,
         headroom: None,
+        reported: None,
         throttled: IndexMap::new(),
         wait: None,
     }
