@@ -43,6 +43,9 @@ pub struct Tool {
     pub(super) shows_password: bool,
     /// Runs per trial, if not one.
     pub(super) runs: Option<String>,
+    /// Whether the tool can close a connection after a number of requests.
+    #[serde(default)]
+    pub(super) closes_connections: bool,
     /// Whether the tool is started for each figure and times nothing itself: the duration of the whole process counts.
     #[serde(default, rename = "timed_from_outside")]
     pub is_timed_from_outside: bool,
@@ -132,6 +135,7 @@ impl Order<'_> {
             ("unix", Value::from(unix)),
             ("tls", Value::from_serialize(&spec.endpoint.tls)),
             ("reuse", Value::from_serialize(spec.reuse)),
+            ("requests_per_connection", Value::from(spec.requests_per_connection)),
             ("connections", Value::from(spec.connections)),
             ("threads", Value::from(spec.threads)),
             ("pipeline", Value::from(spec.pipeline)),
@@ -191,7 +195,7 @@ impl Tool {
 
     fn command_line(&self, order: &Order<'_>) -> Result<Vec<String>, String> {
         let spec = order.spec;
-        if spec.requests_per_connection > 1 {
+        if spec.requests_per_connection > 1 && !self.closes_connections {
             return Err("cannot close a connection after a number of requests".to_owned());
         }
         if !self.speaks(&spec.protocol) {
