@@ -13,7 +13,7 @@ use lasthop_classic::TOOLS;
 use lasthop_model::level::Level;
 use lasthop_plan::catalog::Catalog;
 use lasthop_protocol::{PROTOCOLS, spec::Transport};
-use lasthop_repro::study::{self, model::Base};
+use lasthop_repro::study;
 use syn::{
     Attribute, Expr, ExprMethodCall, Item, ItemMod, Lit, LitStr, Macro, Token, UseTree,
     buffer::{Cursor, TokenBuffer},
@@ -460,7 +460,7 @@ fn words_of_the_data() -> BTreeSet<String> {
         .map(Transport::name)
         .into_iter()
         .chain(COMMON.split_whitespace())
-        .chain(Base::ALL.iter().map(|base| base.name()));
+        .chain(study::catalog::quantities());
     for word in known.chain(
         PROTOCOLS
             .iter()

@@ -72,7 +72,7 @@ fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String
             experiment.name
         ));
     }
-    let tool = study.method.tool?;
+    let tool = study.method.tool()?;
     let found = locator.locate(tool.name, &tool.program);
     found
         .is_err()

@@ -109,6 +109,8 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
         "one run, as published"
     );
     assert_eq!(again["settings"]["trial_seconds"], 1.0);
+    assert_eq!(again["cases"].as_array().unwrap().len(), 2, "both conditions");
+    assert_eq!(part["method_records"].as_array().unwrap().len(), 1, "{part}");
     lasthop.assert_nothing_left();
 }
 
@@ -215,9 +217,8 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         };
         // One block has no interval, and a slow machine may have no time for two.
         let blocks = own["blocks"].as_u64().unwrap();
-        assert_eq!(
+        assert!(
             of("tcp")["value"].is_object(),
-            blocks > 1,
             "TCP without TLS, which the study left out: {own}"
         );
         let of_part = |row: &&Value| row["figure"]["runs"] == runs && row["figure"]["quantity"] == quantity;
@@ -225,11 +226,13 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         assert_eq!(rows.len(), 4, "two machines, two transports: {rows:?}");
         for row in rows {
             let wanted = &of(row["figure"]["levels"]["transport"].as_str().unwrap())["value"];
-            if blocks < 2 {
-                assert!(row["lasthop"].is_null(), "{row}");
-                continue;
-            }
-            for (ours, theirs) in [("value", "estimate"), ("low", "low"), ("high", "high")] {
+            assert_eq!(row["lasthop"]["low"].is_f64(), blocks > 1, "{row}");
+            assert!(
+                row["method"]["value"].is_f64() && row["method"]["low"].is_null(),
+                "{row}"
+            );
+            let ends = [("value", "estimate"), ("low", "low"), ("high", "high")];
+            for (ours, theirs) in ends.into_iter().take(if blocks > 1 { 3 } else { 1 }) {
                 let (ours, theirs) = (row["lasthop"][ours].as_f64().unwrap(), wanted[theirs].as_f64().unwrap());
                 assert!(
                     (ours * microseconds / theirs - 1.0).abs() < 1e-9,
@@ -243,6 +246,23 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
             blocks < 2 || found.iter().any(|found| found["against"]["low"].is_f64()),
             "{found:?}"
         );
+    }
+    // Their method is a run like any: psql asked for both lengths, in one round of a block for each repetition.
+    let queries = parts.iter().find(|part| part["runs"] == "queries").unwrap();
+    let record = book
+        .join("dr-knz-2020-postgres")
+        .join(queries["method_records"][0].as_str().unwrap());
+    let theirs = lasthop
+        .run(["report", record.to_str().unwrap(), "--format", "json"])
+        .ok()
+        .json();
+    let cases = theirs["cases"].as_array().unwrap();
+    assert_eq!((theirs["rounds"].as_u64(), cases.len()), (Some(1), 4), "{theirs}");
+    for case in cases {
+        let blocks = theirs["blocks"].as_u64().unwrap();
+        let sent: u64 = case["levels"]["queries"].as_str().unwrap().parse().unwrap();
+        assert_eq!(case["requests"].as_u64(), Some(sent * blocks), "{case}");
+        assert_eq!(case["reported"]["tool"], "psql", "{case}");
     }
     // A share: two quantities of one transport.
     let figure = |quantity: &str| {

@@ -67,7 +67,7 @@ impl From<TemplateError> for String {
 
 /// An error within a template's text.
 #[derive(Clone, Debug)]
-pub(super) struct Flaw {
+pub struct Flaw {
     pub message: String,
     pub range: Range<usize>,
 }
@@ -114,7 +114,7 @@ pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
 }
 
 /// The same for an expression.
-pub(super) fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
+pub fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let expression = ENVIRONMENT
         .compile_expression_owned(text.to_owned())
         .map_err(|error| flaw(&error, text))?;
@@ -175,6 +175,22 @@ fn describe(error: &Error, text: &str) -> String {
         Some(part) if !part.is_empty() && part.len() < 60 && !part.contains('\n') => format!("{what} (`{part}`)"),
         _ => what,
     }
+}
+
+/// The number that an expression makes of others, if it makes one. A name with a dot is an attribute: `queries.time`.
+pub fn number(expression: &str, numbers: &[(&str, f64)]) -> Option<f64> {
+    let mut context: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut attributes: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+    for (name, number) in numbers {
+        match name.split_once('.') {
+            Some((name, attribute)) => _ = attributes.entry(name).or_default().insert(attribute, *number),
+            None => _ = context.insert(name, Value::from(*number)),
+        }
+    }
+    let attributes = attributes.into_iter();
+    context.extend(attributes.map(|(name, all)| (name, Value::from_serialize(all))));
+    let value = evaluate(&ENVIRONMENT, "", expression, &Value::from_serialize(context)).ok()?;
+    f64::try_from(value).ok().filter(|number| number.is_finite())
 }
 
 /// Whether an expression over factors holds.
@@ -292,6 +308,17 @@ mod tests {
         assert_eq!(typed("x", "{{ on }}", &context).unwrap(), Value::from(true));
         assert_eq!(typed("x", "{{ size }}k", &context).unwrap(), Value::from("64k"));
         assert!(typed("x", "{{ sise }}", &context).is_err());
+    }
+
+    #[test]
+    fn an_expression_makes_a_number_of_others() {
+        let of = |text: &str| number(text, &[("time", 5.0), ("queries.time", 3.0), ("row", -2.0)]);
+        assert_eq!(of("time - queries.time"), Some(2.0));
+        assert_eq!(of("1 / row if row > 0"), None, "nothing else is said");
+        assert_eq!(of("1 / (row + 2)"), None, "infinite");
+        assert_eq!(of("time - rows.time"), None, "not known");
+        let names = expression_names("1 / (time - queries.time) if time > 0").unwrap();
+        assert_eq!(Vec::from_iter(names), ["queries.time", "time"]);
     }
 
     #[test]

@@ -1,17 +1,15 @@
-//! The runs of a repetition. First lasthop's own design over all conditions together; then the study's method, each
-//! condition by itself, one after the other, as the study had them.
+//! The runs of a repetition: of each part one by lasthop's own design, then one by the study's method, which is driven by
+//! the study's tool, with trials as long as the study's, in one round of a block for each of its repetitions.
 
 use std::time::Duration;
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
-use lasthop_classic::Tool;
 use lasthop_model::{
     driver::ToolChoice,
     engine::EngineKind,
-    level::texts,
     quantity::counted,
-    record::{CasePlan, Environment, ExplainSettings, Stopped},
+    record::{ExplainSettings, Stopped},
     selection::{Choice, Selection},
 };
 use lasthop_plan::{
@@ -21,7 +19,7 @@ use lasthop_plan::{
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_protocol::spec::Reuse;
-use lasthop_record::{RunData, store};
+use lasthop_record::store;
 use lasthop_run::{RunError, event::Event};
 use lasthop_stack::{home::Home, locate::Locator};
 use lasthop_system::interrupt;
@@ -29,15 +27,15 @@ use lasthop_system::interrupt;
 use super::{
     Options,
     found::{found, layers},
-    measured::MethodCase,
-    outcome::{Note, Part},
+    measured::Carried,
+    outcome::Note,
 };
-use crate::study::model::{Study, StudyRun, Time};
+use crate::study::model::{By, Study, StudyRun};
 
 /// Below this budget the short levels of a study are taken.
 const SHORT: Duration = Duration::from_secs(60);
-/// What starting and stopping the servers of one condition takes, about.
-const START: f64 = 2.5;
+/// What starting and stopping the servers takes, about.
+const START: f64 = 4.0;
 /// What starting psql takes, about; it is started for every connection.
 const PSQL: f64 = 0.03;
 
@@ -58,39 +56,6 @@ pub struct Job<'a> {
     pub engine: Option<EngineKind>,
     /// For each of its runs.
     pub budget: Duration,
-}
-
-/// What the runs of one part left.
-#[derive(Debug, Default)]
-pub struct Carried {
-    pub method: Vec<MethodCase>,
-    pub design: Option<Summary>,
-    /// What the checks of the records say that explains a difference.
-    pub checks: Vec<Note>,
-    pub method_environment: Option<Environment>,
-}
-
-impl Carried {
-    pub fn environment(&self) -> Option<&Environment> {
-        let design = self.design.as_ref().and_then(|summary| summary.environment.as_ref());
-        self.method_environment.as_ref().or(design)
-    }
-
-    /// The first finding of each check for either method.
-    fn keep_checks(&mut self, summary: &Summary, of: &str) {
-        for check in summary.checks.iter().filter(|check| EXPLAINING.contains(&&*check.id)) {
-            if !self
-                .checks
-                .iter()
-                .any(|note| note.id == check.id && note.text.starts_with(of))
-            {
-                self.checks.push(Note {
-                    id: check.id.clone(),
-                    text: format!("{of}: {}; {}", check.evidence, check.effect),
-                });
-            }
-        }
-    }
 }
 
 /// What studies published are requests per second, and times of a request that follow from them: at a rate they would
@@ -116,119 +81,65 @@ enum Trouble {
     Other(String),
 }
 
-/// An experiment with the cases of both ways of measuring.
-struct Plans {
-    experiment: Experiment,
-    design: Plan,
-    method: Plan,
-}
-
-/// The method as it can be had in the time.
-struct Shortened {
+/// How long the method's runs are in the time that there is.
+struct Length {
     runs: u32,
     seconds: u64,
     count: Option<u64>,
-    text: Option<String>,
+    /// What of it is less than the study's.
+    shortened: Option<String>,
 }
 
 impl Job<'_> {
     /// Both ways of measuring for one of the study's runs.
-    pub fn carry_out(&self, run: &StudyRun, tell: &mut dyn FnMut(&Event<'_>)) -> (Part, Carried) {
-        let mut part = Part {
-            runs: run.id.clone(),
-            experiment: run.experiment.clone(),
-            ..Part::default()
-        };
+    pub fn carry_out(&self, run: &StudyRun, tell: &mut dyn FnMut(&Event<'_>)) -> Carried {
         let mut carried = Carried::default();
+        let part = &mut carried.part;
+        part.runs.clone_from(&run.id);
+        part.experiment.clone_from(&run.experiment);
         part.beyond.clone_from(&run.beyond);
-        let Plans {
-            experiment,
-            design,
-            method: plan,
-        } = match self.plans(run) {
-            Ok(planned) => planned,
+        let [design, method] = match self.plans(run) {
+            Ok(plans) => plans,
             Err(reason) => {
                 part.skipped = Some(reason);
-                return (part, carried);
+                return carried;
             }
         };
         let overrides = Overrides {
             explain: self.options.explain.then(ExplainSettings::default),
             ..self.overrides()
         };
-        match self.execute(&design, overrides, tell) {
-            Ok((record, data)) => {
-                let summary = lasthop_analyse::summarise(&data);
-                part.design_record = Some(record);
-                part.design = Some(describe_design(run, &design, &summary));
-                part.found = found(run, &summary);
-                part.layers = layers(self.study, run, &summary);
-                keep_failures(&mut part, &summary, "lasthop's method");
-                carried.keep_checks(&summary, "lasthop's method");
-                carried.design = Some(summary);
-            }
+        let done = match self.execute(&design, overrides, tell) {
             Err(Trouble::Missing(cause)) => {
                 part.skipped = Some(cause);
                 part.missing = true;
-                return (part, carried);
+                return carried;
             }
-            Err(cause) => part.failures.push(format!("lasthop's method: {cause}")),
+            done => done,
+        };
+        if let Some((record, summary)) = keep(&mut carried, By::Lasthop, done) {
+            let part = &mut carried.part;
+            part.design_record = Some(record);
+            part.design = Some(describe_design(&design, &summary));
+            part.found = found(self.study, run, &summary);
+            part.layers = layers(self.study, run, &summary);
+            carried.by_lasthop = Some(summary);
         }
         if run.beyond.is_none() {
-            self.study_method(run, &experiment, &plan, &mut part, &mut carried, tell);
+            let length = self.length(run, &method, carried.by_lasthop.as_ref());
+            carried.part.method = Some(self.describe(&method, &length));
+            let done = self.execute(&method, self.method(&method, &length), tell);
+            carried.part.shortened = length.shortened;
+            if let Some((record, summary)) = keep(&mut carried, By::Study, done) {
+                carried.part.method_records = vec![record];
+                carried.by_study = Some(summary);
+            }
         }
-        (part, carried)
+        carried
     }
 
-    /// The study's method, one condition after the other.
-    fn study_method(
-        &self,
-        run: &StudyRun,
-        experiment: &Experiment,
-        plan: &Plan,
-        part: &mut Part,
-        carried: &mut Carried,
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) {
-        let shortened = self.shorten(run, plan, carried.design.as_ref());
-        part.shortened.clone_from(&shortened.text);
-        part.method = Some(self.describe(run, plan, &shortened));
-        for case in &plan.cases {
-            if interrupt::heard() {
-                part.failures.push("interrupted".to_owned());
-                break;
-            }
-            let mut method = MethodCase {
-                levels: texts(&case.levels),
-                trials: Vec::new(),
-                double: Vec::new(),
-            };
-            let factors: &[u64] = if run.time == Time::Slope { &[1, 2] } else { &[1] };
-            for &factor in factors {
-                match self.method(experiment, case, &shortened, factor, tell) {
-                    Ok((record, data)) => {
-                        let answered = data.trials().filter(|trial| trial.result.requests > 0);
-                        let into = if factor == 1 {
-                            &mut method.trials
-                        } else {
-                            &mut method.double
-                        };
-                        into.extend(answered.map(|trial| trial.result.clone()));
-                        let summary = lasthop_analyse::summarise(&data);
-                        keep_failures(part, &summary, "the study's method");
-                        carried.keep_checks(&summary, "the study's method");
-                        part.method_records.push(record);
-                        carried.method_environment = carried.method_environment.take().or(data.environment);
-                    }
-                    Err(cause) => push_once(&mut part.failures, format!("the study's method: {cause}")),
-                }
-            }
-            carried.method.push(method);
-        }
-    }
-
-    /// The experiment and all conditions of the study, or why there is nothing to run.
-    fn plans(&self, run: &StudyRun) -> Result<Plans, String> {
+    /// The cases of lasthop's design and of the study's method, or why there is nothing to run.
+    fn plans(&self, run: &StudyRun) -> Result<[Plan; 2], String> {
         if interrupt::heard() {
             return Err("interrupted".to_owned());
         }
@@ -246,48 +157,32 @@ impl Job<'_> {
         if let Some(because) = &run.because {
             return Err(because.clone());
         }
-        let plan = |set| {
+        let plan = |set, drivers| {
             let selection = Selection {
                 set,
+                drivers,
                 ..Selection::default()
             };
-            Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())
+            let plan = Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())?;
+            closed(&plan).map(|()| plan)
         };
-        let design = plan(self.design_levels(run))?;
-        let method = plan(self.levels(run))?;
-        closed(&design).and_then(|()| closed(&method))?;
-        Ok(Plans {
-            experiment,
-            design,
-            method,
-        })
+        let mut short = run.short.clone();
+        let method = self.levels(run, run.levels.clone(), &short);
+        short.extend(run.design.short.clone());
+        let design = self.levels(run, run.design_levels(), &short);
+        let tool = self.study.method.tool().into_iter();
+        Ok([
+            plan(design, Vec::new())?,
+            plan(method, tool.map(|tool| tool.name.to_owned()).collect())?,
+        ])
     }
 
-    /// Levels of the runs, and of the figures and claims that they answer.
-    fn levels(&self, run: &StudyRun) -> Vec<Choice> {
-        let short = if self.budget < SHORT {
-            run.short.clone()
-        } else {
-            IndexMap::new()
-        };
-        self.with_figures(run, run.levels.clone(), short)
-    }
-
-    /// The same for lasthop's own design.
-    fn design_levels(&self, run: &StudyRun) -> Vec<Choice> {
-        let mut short = IndexMap::new();
-        if self.budget < SHORT {
-            short.extend(run.short.clone());
-            short.extend(run.design.short.clone());
-        }
-        self.with_figures(run, run.design_levels(), short)
-    }
-
-    fn with_figures(
+    /// Levels of the runs, and of the figures and claims that they answer; `short` if there is little time.
+    fn levels(
         &self,
         run: &StudyRun,
         mut chosen: IndexMap<String, Vec<String>>,
-        short: IndexMap<String, Vec<String>>,
+        short: &IndexMap<String, Vec<String>>,
     ) -> Vec<Choice> {
         let figures = self
             .study
@@ -306,7 +201,9 @@ impl Job<'_> {
                 levels.push(level.clone());
             }
         }
-        chosen.extend(short);
+        if self.budget < SHORT {
+            chosen.extend(short.clone());
+        }
         chosen
             .into_iter()
             .map(|(factor, levels)| Choice { factor, levels })
@@ -322,132 +219,93 @@ impl Job<'_> {
         }
     }
 
-    /// One condition as the study had it: its servers alone, one start of them, its runs one after the other, no
-    /// pinning.
-    fn method(
-        &self,
-        experiment: &Experiment,
-        case: &CasePlan,
-        shortened: &Shortened,
-        factor: u64,
-        tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(String, RunData), Trouble> {
-        let tool = self.study.method.tool;
-        let levels = case.levels.iter();
-        let selection = Selection {
-            set: levels
-                .map(|(name, level)| Choice {
-                    factor: name.clone(),
-                    levels: vec![level.to_string()],
-                })
-                .collect(),
-            drivers: tool.iter().map(|tool| tool.name.to_owned()).collect(),
-            ..Selection::default()
-        };
-        let plan = Plan::new(experiment.clone(), &selection).map_err(|error| Trouble::Other(error.to_string()))?;
-        let count = shortened.count.map(|count| count * factor);
-        let seconds = shortened.seconds * factor;
-        let overrides = Overrides {
-            trial: Some(Duration::from_secs(seconds)),
+    /// The study's method: one start of the servers, a block for each of its repetitions, no pinning.
+    fn method(&self, plan: &Plan, length: &Length) -> Overrides {
+        let trials = u64::from(length.runs) * plan.cases.len() as u64;
+        Overrides {
+            trial: Some(Duration::from_secs(length.seconds)),
             warm_up: Some(Duration::ZERO),
-            blocks: Some(shortened.runs),
+            blocks: Some(length.runs),
             rounds: Some(1),
-            // Never reached, so that all its runs take place.
-            precision: Some(1e-6),
-            // The number of runs ends it, not the time: more than their starts and pauses take.
-            budget: Some(Duration::from_secs(u64::from(shortened.runs) * (seconds + 20) + 120)),
+            // The number of blocks ends it, not the time: more than trials, their starts and pauses take.
+            budget: Some(Duration::from_secs(trials * (length.seconds + 20) + 120)),
             placement: PlacementChoice::Free,
-            tools: tool
-                .map(|tool| self.choice(tool, shortened, count))
-                .into_iter()
-                .collect(),
+            tools: self.tool(length).into_iter().collect(),
             ..self.overrides()
-        };
-        self.execute(&plan, overrides, tell)
-    }
-
-    fn choice(&self, tool: &Tool, shortened: &Shortened, count: Option<u64>) -> ToolChoice {
-        let seconds = shortened.seconds.to_string();
-        let number = count.unwrap_or(1).to_string();
-        let flags = self.study.method.flags.iter();
-        let flags = flags
-            .map(|flag| flag.replace("{seconds}", &seconds).replace("{count}", &number))
-            .collect();
-        ToolChoice {
-            flags,
-            count,
-            ..ToolChoice::plain(tool.name)
         }
     }
 
+    fn tool(&self, length: &Length) -> Option<ToolChoice> {
+        let seconds = length.seconds.to_string();
+        let count = length.count.unwrap_or(1).to_string();
+        let flags = self.study.method.flags.iter();
+        Some(ToolChoice {
+            flags: flags
+                .map(|flag| flag.replace("{seconds}", &seconds).replace("{count}", &count))
+                .collect(),
+            count: length.count,
+            ..ToolChoice::plain(self.study.method.tool()?.name)
+        })
+    }
+
     /// Fewer runs first, then shorter ones, so that the method takes about as long as the budget at most.
-    fn shorten(&self, run: &StudyRun, plan: &Plan, design: Option<&Summary>) -> Shortened {
+    fn length(&self, run: &StudyRun, plan: &Plan, design: Option<&Summary>) -> Length {
         let method = &self.study.method;
+        let all_runs = run.runs.unwrap_or(method.runs).max(1);
+        let all_requests = run.count.or(method.count);
         let rate = design.map_or(1000.0, slowest);
-        let needed = |count: u64| {
-            let start = if method.tool.is_some_and(|tool| tool.is_timed_from_outside)
-                && plan.cases.iter().any(|case| case.load.reuse == Reuse::PerRequest)
-            {
-                PSQL
-            } else {
-                0.0
-            };
-            count as f64 * (2.0 / rate + start)
-        };
-        let slope = if run.time == Time::Slope { 2.0 } else { 1.0 };
-        let conditions = plan.cases.len() as f64 * slope;
-        // A slope has a second length, which is double: together three, of which each is 1.5 on average.
-        let one = method.seconds.map_or_else(|| needed(run.count.unwrap_or(1)), f64::from) * (1.0 + slope) / 2.0;
-        let room = (self.budget.as_secs_f64() / conditions - START).max(2.0);
-        let runs = ((room / one) as u32).clamp(1, run.runs);
+        let loads = || plan.cases.iter().map(|case| &case.load);
+        let together = loads().map(|load| load.requests_per_connection).max().unwrap_or(1);
+        let is_started = method.tool().is_some_and(|tool| tool.is_timed_from_outside)
+            && loads().any(|load| load.reuse == Reuse::PerRequest);
+        let start = if is_started { PSQL } else { 0.0 };
+        let needed = |count: u64| count as f64 * (2.0 * f64::from(together) / rate + start);
+        let one = method
+            .seconds
+            .map_or_else(|| needed(all_requests.unwrap_or(1)), f64::from);
+        let room = ((self.budget.as_secs_f64() - START) / plan.cases.len() as f64).max(2.0);
+        let runs = ((room / one) as u32).clamp(1, all_runs);
         let scale = (room / one).min(1.0);
         let seconds = method
             .seconds
             .map(|seconds| ((f64::from(seconds) * scale) as u64).max(1));
-        let count = run
-            .count
-            .map(|count| ((count as f64 * scale) as u64).clamp(count.min(50), count));
+        let count = all_requests.map(|count| ((count as f64 * scale) as u64).clamp(count.min(50), count));
         let mut shorter = Vec::new();
-        if runs < run.runs {
-            shorter.push(format!("{runs} of {} runs", run.runs));
+        if runs < all_runs {
+            shorter.push(format!("{runs} of {all_runs} runs"));
         }
         if let (Some(now), Some(then)) = (seconds, method.seconds)
             && now < u64::from(then)
         {
             shorter.push(format!("{now} s of {then} s"));
         }
-        if let (Some(now), Some(then), None) = (count, run.count, method.seconds)
+        if let (Some(now), Some(then), None) = (count, all_requests, method.seconds)
             && now < then
         {
             shorter.push(format!("{now} of {then} requests"));
         }
-        Shortened {
+        Length {
             runs,
             seconds: seconds.unwrap_or_else(|| needed(count.unwrap_or(1)).ceil().max(1.0) as u64),
             count,
-            text: (!shorter.is_empty()).then(|| shorter.join(", ")),
+            shortened: (!shorter.is_empty()).then(|| shorter.join(", ")),
         }
     }
 
-    fn describe(&self, run: &StudyRun, plan: &Plan, shortened: &Shortened) -> String {
-        let driver = match self.study.method.tool {
-            Some(tool) => self.choice(tool, shortened, shortened.count).to_string(),
-            None => "the experiment's own programs".to_owned(),
-        };
-        let length = match (self.study.method.seconds, shortened.count) {
-            (None, Some(count)) if run.time == Time::Slope => format!("{count} and {} requests", 2 * count),
-            (None, Some(count)) => format!("{count} {}", if count == 1 { "request" } else { "requests" }),
-            _ => format!("{} s", shortened.seconds),
-        };
-        let length = match &run.time {
-            Time::Levels(factor) => format!("{length}, {}", levels_of(plan, factor)),
-            Time::Rate | Time::Slope => length,
-        };
-        let plural = if shortened.runs == 1 { "run" } else { "runs averaged" };
-        format!(
-            "{driver}, {length}, {} {plural}, one condition after the other",
-            shortened.runs
-        )
+    fn describe(&self, plan: &Plan, length: &Length) -> String {
+        let tool = self.tool(length).map(|tool| tool.to_string());
+        let mut words = vec![tool.unwrap_or_else(|| "the experiment's own programs".to_owned())];
+        words.extend(match (self.study.method.seconds, length.count) {
+            (None, Some(1)) => None,
+            (None, Some(count)) => Some(format!("{count} requests")),
+            _ => Some(format!("{} s", length.seconds)),
+        });
+        words.extend(series(plan));
+        words.push(match length.runs {
+            1 => "1 run of each condition".to_owned(),
+            runs => format!("{runs} runs of each condition in turn, averaged"),
+        });
+        words.join(", ")
     }
 
     fn execute(
@@ -455,7 +313,7 @@ impl Job<'_> {
         plan: &Plan,
         overrides: Overrides,
         tell: &mut dyn FnMut(&Event<'_>),
-    ) -> Result<(String, RunData), Trouble> {
+    ) -> Result<(String, Summary), Trouble> {
         let options = self.options;
         let settings = plan
             .settings(overrides)
@@ -476,38 +334,32 @@ impl Job<'_> {
             return Err(Trouble::Other("lasthop's guard process was lost".to_owned()));
         }
         let data = store::read(&outcome.record).map_err(|error| Trouble::Other(error.to_string()))?;
-        Ok((relative(options.into, &outcome.record), data))
+        Ok((
+            relative(options.into, &outcome.record),
+            lasthop_analyse::summarise(&data),
+        ))
     }
 }
 
-/// What of a factor was run: `rows of 50000 and 100000`.
-fn levels_of(plan: &Plan, factor: &str) -> String {
-    let mut levels: Vec<String> = Vec::new();
-    for level in plan
-        .cases
-        .iter()
-        .filter_map(|case| case.levels.get(factor))
-        .map(ToString::to_string)
-    {
-        if !levels.contains(&level) {
-            levels.push(level);
+/// The numbers that lines of the experiment go through: `rows of 50000 and 100000`.
+fn series(plan: &Plan) -> Vec<String> {
+    let per = plan.experiment.derive.values().filter_map(|derive| derive.per.as_ref());
+    let levels = |factor: &String| {
+        let mut levels: Vec<String> = Vec::new();
+        for level in plan.cases.iter().filter_map(|case| case.levels.get(factor)) {
+            let level = level.to_string();
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
         }
-    }
-    format!("{factor} of {}", levels.join(" and "))
+        (levels.len() > 1).then(|| format!("{factor} of {}", levels.join(" and ")))
+    };
+    per.filter_map(levels).collect()
 }
 
 /// The numbers that a line goes through, and how often each case was measured.
-fn describe_design(run: &StudyRun, plan: &Plan, summary: &Summary) -> String {
-    let series = run.design_levels().into_iter().filter(|(factor, levels)| {
-        let numbers = levels.len() > 1 && levels.iter().all(|level| level.parse::<u64>().is_ok());
-        numbers
-            && plan
-                .experiment
-                .derive
-                .values()
-                .any(|derive| derive.per.as_ref() == Some(factor))
-    });
-    let mut words: Vec<String> = series.map(|(factor, _)| levels_of(plan, &factor)).collect();
+fn describe_design(plan: &Plan, summary: &Summary) -> String {
+    let mut words = series(plan);
     words.push(format!(
         "{} in {} of {}",
         counted(u64::from(summary.blocks), "block"),
@@ -531,17 +383,29 @@ fn slowest(design: &Summary) -> f64 {
     rates.fold(f64::INFINITY, f64::min).clamp(0.05, 1e7)
 }
 
-fn keep_failures(part: &mut Part, summary: &Summary, of: &str) {
+/// Notes what failed in a run, and the first finding of each check that explains a difference.
+fn keep(carried: &mut Carried, by: By, done: Result<(String, Summary), Trouble>) -> Option<(String, Summary)> {
+    let of = by.words();
+    let failures = &mut carried.part.failures;
+    let (record, summary) = match done {
+        Ok(done) => done,
+        Err(cause) => {
+            failures.push(format!("{of}: {cause}"));
+            return None;
+        }
+    };
     for failure in &summary.failures {
-        push_once(
-            &mut part.failures,
-            format!("{of}: {} failed at {}: {}", failure.case, failure.stage, failure.cause),
-        );
+        let text = format!("{of}: {} failed at {}: {}", failure.case, failure.stage, failure.cause);
+        if !failures.contains(&text) {
+            failures.push(text);
+        }
     }
-}
-
-fn push_once(list: &mut Vec<String>, text: String) {
-    if !list.contains(&text) {
-        list.push(text);
+    for id in EXPLAINING {
+        let check = summary.checks.iter().find(|check| check.id == id);
+        carried.checks.extend(check.map(|check| Note {
+            id: id.to_owned(),
+            text: format!("{of}: {}; {}", check.evidence, check.effect),
+        }));
     }
+    Some((record, summary))
 }

@@ -1,16 +1,18 @@
 //! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
 //! transports that it left out, and where the CPU time of a request goes.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use lasthop_analyse::summary::{CaseSummary, Derived, LayerDifference, Measured, Metric, Summary};
 use lasthop_model::level::texts;
 use lasthop_report::layers_in_words;
 
 use super::{
-    measured::fits,
+    measured::{fits, names},
     outcome::{Found, Value},
 };
-use crate::study::model::{Study, StudyRun};
+use crate::study::model::{By, Study, StudyRun};
 
 /// As many comparisons get a paragraph.
 const PARAGRAPHS: usize = 4;
@@ -49,18 +51,19 @@ pub fn layers(study: &Study, run: &StudyRun, design: &Summary) -> Vec<String> {
     told.unwrap_or_else(|| vec![none()])
 }
 
-/// Every condition where the study had none, every derived quantity where one answers it.
-pub fn found(run: &StudyRun, design: &Summary) -> Vec<Found> {
-    match &run.design.quantity {
-        Some(name) => design
-            .derived
-            .iter()
-            .filter(|derived| derived.quantity == *name)
-            .map(quantity)
-            .collect(),
-        None if run.beyond.is_some() => design.cases.iter().map(|case| condition(case, design)).collect(),
-        None => Vec::new(),
+/// Every condition where the study had none, every derived quantity of which the study has a figure.
+pub fn found(study: &Study, run: &StudyRun, design: &Summary) -> Vec<Found> {
+    if run.beyond.is_some() {
+        return design.cases.iter().map(|case| condition(case, design)).collect();
     }
+    let figures = study.figures.iter().filter(|figure| figure.runs == run.id);
+    let expressions = figures.filter_map(|figure| figure.measured.by(By::Lasthop));
+    let named: BTreeSet<String> = expressions.flat_map(names).collect();
+    let derived = design
+        .derived
+        .iter()
+        .filter(|derived| named.contains(&derived.quantity));
+    derived.map(quantity).collect()
 }
 
 fn value(measured: &Measured) -> Value {

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`carry_out`] | the runs: one per condition as in the study, and one by lasthop's method |
+//! | [`carry_out`] | the runs: one by lasthop's method, and one by the study's |
 //! | [`found`] | what lasthop's method found in addition to the published figures |
 //! | [`measured`] | the results, in the quantities of the study |
 //! | [`why`] | why the figures differ, from facts about these runs |
@@ -27,11 +27,11 @@ use lasthop_stack::{container::engine::Engine, home::Home};
 use lasthop_system::date;
 
 use self::{
-    carry_out::{Carried, Job},
-    measured::MeasuredPart,
+    carry_out::Job,
+    measured::{Carried, Measured},
     outcome::{FigureRow, Part, Repetition},
 };
-use crate::study::model::Study;
+use crate::study::model::{By, Figure, Study};
 
 /// How studies are repeated.
 #[derive(Debug)]
@@ -71,56 +71,36 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
         engine: options.engine.or_else(theirs),
         budget: options.budget / u32::try_from(parts).unwrap_or(u32::MAX),
     };
-    let carried: Vec<(Part, Carried)> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
-    let measured = all_measured(study, &carried);
-    let find = |id: &str| study.runs.iter().position(|run| run.id == id).map(|at| &measured[at]);
-    result.environment = carried.iter().find_map(|(_, carried)| carried.environment().cloned());
-    result.figures = study
-        .figures
+    let carried: Vec<Carried> = study.runs.iter().map(|run| job.carry_out(run, tell)).collect();
+    let measured = Measured {
+        study,
+        carried: &carried,
+    };
+    let summaries = carried
         .iter()
+        .flat_map(|carried| [&carried.by_study, &carried.by_lasthop]);
+    result.environment = summaries.flatten().find_map(|summary| summary.environment.clone());
+    let value = |figure: &Figure, by| {
+        // No levels would fit any case.
+        let run = study.run(&figure.runs).filter(|_| !figure.levels.is_empty())?;
+        measured.value(run, by, &figure.measured, &figure.levels, &figure.unit)
+    };
+    let figures = study.figures.iter();
+    result.figures = figures
         .map(|figure| FigureRow {
             figure: figure.clone(),
-            method: find(&figure.runs)
-                // No levels would fit any case.
-                .filter(|_| !figure.levels.is_empty())
-                .and_then(|part| part.method_value(&figure.measured, &figure.levels, &figure.unit)),
-            lasthop: find(&figure.runs)
-                .filter(|_| !figure.levels.is_empty())
-                .and_then(|part| part.design_value(&figure.measured, &figure.levels, &figure.unit)),
+            method: value(figure, By::Study),
+            lasthop: value(figure, By::Lasthop),
         })
         .collect();
-    for (at, (part, carried)) in carried.iter().enumerate() {
-        let mut part = part.clone();
-        part.why = why::notes(study, &measured[at], carried);
-        result.parts.push(part);
+    for (run, Carried { part, .. }) in study.runs.iter().zip(&carried) {
+        let why = why::notes(run, &measured);
+        result.parts.push(Part { why, ..part.clone() });
     }
     let claims = study.claims.iter();
     result.claims = claims
-        .map(|claim| {
-            let part = find(&claim.runs).filter(|part| part.design.is_some());
-            result.judged(study, claim, part.map(|part| part.ratios(claim)))
-        })
+        .map(|claim| result.judged(study, claim, measured.ratios(claim)))
         .collect();
     result.seconds = begun.elapsed().as_secs_f64();
     result
-}
-
-/// What was measured, each with that which is subtracted from it.
-fn all_measured<'a>(study: &'a Study, carried: &'a [(Part, Carried)]) -> Vec<MeasuredPart<'a>> {
-    let plain = |at: usize| MeasuredPart {
-        run: &study.runs[at],
-        method: &carried[at].1.method,
-        design: carried[at].1.design.as_ref(),
-        minus: None,
-    };
-    (0..study.runs.len())
-        .map(|at| MeasuredPart {
-            minus: study.runs[at]
-                .minus
-                .as_ref()
-                .and_then(|id| study.runs.iter().position(|run| run.id == *id))
-                .map(|other| Box::new(plain(other))),
-            ..plain(at)
-        })
-        .collect()
 }

@@ -56,7 +56,7 @@ pub struct Part {
     pub method: Option<String>,
     /// How it was shortened, if it was.
     pub shortened: Option<String>,
-    /// Records of the study's method, one per condition.
+    /// The record of the study's method; in results of earlier versions one per condition.
     pub method_records: Vec<String>,
     /// Record of lasthop's method.
     pub design_record: Option<String>,
@@ -113,12 +113,12 @@ pub struct Value {
 
 impl From<Interval> for Value {
     /// One block gives no interval: its bounds repeat the value.
-    fn from(Interval { estimate, low, high }: Interval) -> Self {
-        let bounded = high > low;
+    fn from(interval: Interval) -> Self {
+        let bounded = interval.has_width();
         Self {
-            value: estimate,
-            low: bounded.then_some(low),
-            high: bounded.then_some(high),
+            value: interval.estimate,
+            low: bounded.then_some(interval.low),
+            high: bounded.then_some(interval.high),
         }
     }
 }

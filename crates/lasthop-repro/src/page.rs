@@ -288,9 +288,7 @@ pub fn listing(studies: &[(Study, String)]) -> Document {
     let table = Columns::of(studies)
         .left("study", |(study, _)| &study.name)
         .right("figures", |(study, _)| study.numbers().len().to_string())
-        .left("tool", |(study, _)| {
-            study.method.tool.map_or("program", |tool| tool.name)
-        })
+        .left("tool", |(study, _)| &study.method.driver)
         .left("state here", |(_, state)| state)
         .table();
     Document {

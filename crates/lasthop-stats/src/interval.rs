@@ -66,15 +66,33 @@ impl Interval {
         }
     }
 
-    /// This minus another that knows nothing of it: their errors add up in squares, each side by itself.
+    /// What a function makes of quantities that know nothing of each other: their errors add up in squares, each side
+    /// by itself. `None` where it makes nothing of the estimates. The result has no width where the function makes nothing
+    /// of an end, or has a gap between the ends.
     #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
-        let estimate = self.estimate - other.estimate;
-        Self {
-            estimate,
-            low: estimate - (self.estimate - self.low).hypot(other.high - other.estimate),
-            high: estimate + (self.high - self.estimate).hypot(other.estimate - other.low),
+    pub fn combined(parts: &[Self], of: impl Fn(&[f64]) -> Option<f64>) -> Option<Self> {
+        let estimates: Vec<f64> = parts.iter().map(|part| part.estimate).collect();
+        let estimate = of(&estimates)?;
+        let (mut down, mut up) = (0.0_f64, 0.0_f64);
+        for (at, part) in parts.iter().enumerate() {
+            let end = |value| {
+                let mut values = estimates.clone();
+                values[at] = value;
+                of(&values)
+            };
+            let ends = end(part.low).zip(end(part.high));
+            let ends = ends.map(|(one, other)| (one.min(other), one.max(other)));
+            let Some((low, high)) = ends.filter(|(low, high)| (*low..=*high).contains(&estimate)) else {
+                return Some(Self::exact(estimate));
+            };
+            down = down.hypot(estimate - low);
+            up = up.hypot(high - estimate);
         }
+        Some(Self {
+            estimate,
+            low: estimate - down,
+            high: estimate + up,
+        })
     }
 
     /// This divided by another that knows nothing of it, on a scale of logarithms, as ratios are. Where one reaches 0
@@ -290,6 +308,42 @@ mod tests {
         }
         .exponential(0.95);
         assert!(wild.low > 0.0 && wild.high.is_finite() && wild.log_half_width().is_finite());
+    }
+
+    #[test]
+    fn a_combination_has_the_errors_of_its_parts() {
+        let known = |estimate, low, high| Interval { estimate, low, high };
+        let difference = |values: &[f64]| Some(values[0] - values[1]);
+        assert_eq!(
+            Interval::combined(&[known(10.0, 7.0, 13.0), known(4.0, 0.0, 8.0)], difference),
+            Some(known(6.0, 1.0, 11.0))
+        );
+        let inverse = |values: &[f64]| Some(1.0 / values[0]);
+        let positive = |values: &[f64]| inverse(values).filter(|inverse| *inverse > 0.0);
+        let of = |low| [known(4.0, low, 8.0)];
+        assert_eq!(Interval::combined(&of(2.0), inverse), Some(known(0.25, 0.125, 0.5)));
+        assert_eq!(
+            Interval::combined(&of(-1.0), inverse),
+            Some(Interval::exact(0.25)),
+            "a gap at 0"
+        );
+        assert_eq!(Interval::combined(&of(-1.0), positive), Some(Interval::exact(0.25)));
+        assert_eq!(Interval::combined(&[known(-1.0, -2.0, 1.0)], positive), None);
+    }
+
+    /// Where one reaches 0, the ratio is undecided rather than nothing.
+    #[test]
+    fn a_ratio_of_intervals_is_one_of_logarithms() {
+        let known = |estimate, low, high| Interval { estimate, low, high };
+        let ratio = known(8.0, 4.0, 16.0).by(&known(2.0, 2.0, 2.0)).unwrap();
+        assert!(
+            (ratio.estimate - 4.0).abs() < 1e-9 && (ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 8.0).abs() < 1e-9
+        );
+        assert_eq!(
+            known(3.0, 0.5, 4.0).by(&known(1.0, -1.0, 2.0)),
+            Some(Interval::exact(3.0))
+        );
+        assert_eq!(known(1.0, 0.5, 2.0).by(&known(-1.0, -2.0, 2.0)), None);
     }
 
     #[test]

@@ -7,15 +7,18 @@ use lasthop_plan::{
     diagnostics::{Diagnostics, closest, suggest},
     document::Document,
     schema::generate,
+    template::expression_names,
 };
 use serde_json::Value;
 
 use super::{
-    definition::{ClaimFile, FiguresFile, MethodFile, QuantityFile, RunFile, StudyFile, TimeFile},
-    model::{Base, Claim, Figure, Method, Missed, Quantity, Study, StudyEnvironment, StudyRun, Time, UNITS, number},
+    definition::{ClaimFile, FiguresFile, StudyFile},
+    model::{Claim, Figure, LASTHOP, Method, PROGRAM, Quantity, Study, UNITS, number},
 };
 
 static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
+static QUANTITIES: LazyLock<IndexMap<String, Quantity>> =
+    LazyLock::new(|| toml::from_str(include_str!("../../quantities.toml")).expect("quantities.toml is right"));
 static SCHEMA: LazyLock<Value> = LazyLock::new(generate::<StudyFile>);
 
 /// JSON schema of a study's file.
@@ -46,6 +49,11 @@ pub fn names() -> Vec<String> {
     names
 }
 
+/// Names of the quantities that every study has.
+pub fn quantities() -> impl Iterator<Item = &'static str> {
+    QUANTITIES.keys().map(String::as_str)
+}
+
 /// The study of this name.
 pub fn load(name: &str) -> Result<Study, StudyError> {
     let file = STUDIES
@@ -70,7 +78,8 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
         document,
         found,
         ids: file.runs.iter().map(|run| run.id.clone()).collect(),
-        quantities: file.quantities.clone(),
+        // A study's own come before those of the same name.
+        quantities: QUANTITIES.clone().into_iter().chain(file.quantities.clone()).collect(),
     };
     let study = checker.study(name, file);
     if checker.found.is_empty() {
@@ -85,7 +94,7 @@ struct Checker {
     found: Diagnostics,
     /// Of the runs.
     ids: Vec<String>,
-    quantities: IndexMap<String, QuantityFile>,
+    quantities: IndexMap<String, Quantity>,
 }
 
 impl Checker {
@@ -95,20 +104,19 @@ impl Checker {
     }
 
     fn study(&mut self, name: &str, file: StudyFile) -> Study {
-        let method = self.method(&file.method);
+        self.method(&file.method);
         for (name, quantity) in &file.quantities {
-            let given = usize::from(quantity.count.is_some()) + usize::from(quantity.level.is_some());
-            if given > usize::from(quantity.of == Base::Time) {
-                let message = format!("one of `count` and `level` belongs to `of = \"{}\"`", Base::Time.name());
-                self.error(&format!("/quantities/{name}"), message, None);
+            let expressions = [
+                ("value", &quantity.value),
+                ("method", &quantity.method),
+                ("lasthop", &quantity.lasthop),
+            ];
+            for (key, expression) in expressions {
+                if let Some(expression) = expression {
+                    self.expression(expression, &format!("/quantities/{name}/{key}"));
+                }
             }
         }
-        let runs = file
-            .runs
-            .iter()
-            .enumerate()
-            .map(|(at, run)| self.run(at, run, &file.method))
-            .collect();
         let figures = file
             .figures
             .iter()
@@ -127,82 +135,37 @@ impl Checker {
             author: file.author,
             published: file.published,
             question: file.question,
-            environment: StudyEnvironment {
-                machine: file.environment.machine,
-                system: file.environment.system,
-                software: file.environment.software,
-                link: file.environment.link,
-            },
-            method,
-            missed: file
-                .missed
-                .into_iter()
-                .map(|missed| Missed {
-                    id: missed.id,
-                    text: missed.text,
-                })
-                .collect(),
-            runs,
+            environment: file.environment,
+            method: file.method,
+            missed: file.missed,
+            runs: file.runs,
             figures,
             claims,
         }
     }
 
-    fn method(&mut self, file: &MethodFile) -> Method {
-        let tool = match file.driver.as_str() {
-            "program" => None,
-            word => match lasthop_classic::named(word) {
-                Ok(tool) => Some(tool),
-                Err(error) => {
-                    self.error("/method/driver", error, Some("or `program`".to_owned()));
-                    None
-                }
-            },
-        };
-        if file.seconds.is_none() && file.count.is_none() && !tool.is_some_and(|tool| tool.is_timed_from_outside) {
-            self.error(
-                "/method",
-                "how long is a run? `seconds` or `count` is missing".to_owned(),
-                None,
-            );
+    fn method(&mut self, method: &Method) {
+        let tool = lasthop_classic::named(&method.driver);
+        if let (Err(error), true) = (&tool, method.driver != PROGRAM) {
+            self.error("/method/driver", error.clone(), Some(format!("or `{PROGRAM}`")));
         }
-        Method {
-            tool,
-            flags: file.flags.clone(),
-            text: file.text.clone(),
-            runs: file.runs.max(1),
-            seconds: file.seconds,
-            count: file.count,
-            engine: file.engine,
+        let is_timed_from_outside = tool.is_ok_and(|tool| tool.is_timed_from_outside);
+        if method.seconds.is_none() && method.count.is_none() && !is_timed_from_outside {
+            let message = "how long is a run? `seconds` or `count` is missing".to_owned();
+            self.error("/method", message, None);
         }
     }
 
-    fn run(&mut self, at: usize, file: &RunFile, method: &MethodFile) -> StudyRun {
-        let time = match (file.time, &file.factor) {
-            (TimeFile::Rate, None) => Time::Rate,
-            (TimeFile::Slope, None) => Time::Slope,
-            (TimeFile::Levels, Some(factor)) => Time::Levels(factor.clone()),
-            _ => {
-                let message = "`factor` belongs to `time = \"levels\"`, and to nothing else";
-                self.error(&format!("/runs/{at}"), message.to_owned(), None);
-                Time::Rate
+    /// What it names of other runs must be there. Other names are figures of a case, or quantities of an experiment.
+    fn expression(&mut self, text: &str, pointer: &str) {
+        match expression_names(text) {
+            Ok(names) => {
+                let others = names.iter().filter_map(|name| Some(name.split_once('.')?.0));
+                for id in others.filter(|id| *id != LASTHOP) {
+                    self.known(id, pointer);
+                }
             }
-        };
-        if let Some(minus) = &file.minus {
-            self.known(minus, &format!("/runs/{at}/minus"));
-        }
-        StudyRun {
-            id: file.id.clone(),
-            experiment: file.experiment.clone(),
-            levels: file.levels.clone(),
-            short: file.short.clone(),
-            time,
-            minus: file.minus.clone(),
-            runs: file.runs.unwrap_or(method.runs).max(1),
-            count: file.count.or(method.count),
-            design: file.design.clone().unwrap_or_default(),
-            beyond: file.beyond.clone(),
-            because: file.because.clone(),
+            Err(flaw) => self.error(pointer, flaw.message, None),
         }
     }
 
@@ -214,32 +177,14 @@ impl Checker {
         }
     }
 
-    /// A quantity of the study or of lasthop by its name, and its words.
-    fn quantity(&mut self, word: &str, pointer: &str) -> Option<(Quantity, String)> {
-        if let Some(QuantityFile {
-            words,
-            of,
-            count,
-            level,
-        }) = self.quantities.get(word)
-        {
-            return Some((
-                Quantity {
-                    base: *of,
-                    count: *count,
-                    level: level.clone(),
-                },
-                words.clone(),
-            ));
-        }
-        let found = Base::ALL.iter().copied().find(|base| base.name() == word);
-        if found.is_none() {
-            let own = self.quantities.keys().map(String::as_str);
-            let help = suggest(word, own.chain(Base::ALL.iter().map(|base| base.name())));
+    fn quantity(&mut self, word: &str, pointer: &str) -> Option<Quantity> {
+        let known = self.quantities.get(word).cloned();
+        if known.is_none() {
+            let help = suggest(word, self.quantities.keys().map(String::as_str));
             let message = format!("`{word}` is not a quantity that is known");
             self.found.push(self.document.at_key(pointer, message).with_help(help));
         }
-        found.map(|base| (Quantity::of(base), base.words().to_owned()))
+        known
     }
 
     fn figures(&mut self, at: usize, file: &FiguresFile) -> Vec<Figure> {
@@ -247,7 +192,7 @@ impl Checker {
         let mut figures = Vec::new();
         for (word, text) in &file.values {
             let pointer = format!("/figures/{at}/values/{word}");
-            let Some((measured, words)) = self.quantity(word, &pointer) else {
+            let Some(measured) = self.quantity(word, &pointer) else {
                 continue;
             };
             let parsed = text
@@ -264,7 +209,7 @@ impl Checker {
                 condition: file.condition.clone(),
                 levels: file.levels.clone(),
                 quantity: word.clone(),
-                words,
+                words: measured.words.clone(),
                 measured,
                 printed: printed.to_owned(),
                 value,
@@ -285,9 +230,9 @@ impl Checker {
                 );
             }
         }
-        let (measured, words) = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
+        let measured = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
         let against_measured = match &file.against_metric {
-            Some(other) => self.quantity(other, &format!("/claims/{at}/against_metric"))?.0,
+            Some(other) => self.quantity(other, &format!("/claims/{at}/against_metric"))?,
             None => measured.clone(),
         };
         Some(Claim {
@@ -297,7 +242,6 @@ impl Checker {
             case: file.case.clone(),
             against: file.against.clone(),
             quantity: file.metric.clone(),
-            words,
             measured,
             against_quantity: file.against_metric.clone(),
             against_measured,
@@ -316,6 +260,10 @@ mod tests {
     use lasthop_plan::{catalog::Catalog, plan::Plan};
 
     use super::*;
+    use crate::study::{
+        figures::FIGURES,
+        model::{By, StudyRun},
+    };
 
     #[test]
     fn every_study_is_valid() {
@@ -338,6 +286,30 @@ mod tests {
             for claim in study.claims.iter().filter(|claim| claim.because.is_none()) {
                 let (least, most) = claim.range(study.published_ratio(claim));
                 assert!(least > 0.0 || most.is_finite(), "{name}: any ratio fits {}", claim.text);
+            }
+        }
+    }
+
+    /// What an expression names is a figure, or a quantity of one of the study's experiments.
+    #[test]
+    fn expressions_name_only_what_there_is() {
+        let catalog = Catalog::new(None);
+        for study in names().iter().map(|name| load(name).unwrap()) {
+            let derived = |run: &StudyRun| Some(catalog.load(&run.experiment).ok()?.derive.into_keys());
+            let derived: Vec<String> = study.runs.iter().filter_map(derived).flatten().collect();
+            let figures = study.figures.iter().map(|figure| &figure.measured);
+            let all = figures.chain(study.claims.iter().map(|claim| &claim.measured));
+            let expressions = all
+                .flat_map(|quantity| [By::Study, By::Lasthop].map(|by| quantity.by(by)))
+                .flatten();
+            for name in expressions.flat_map(|expression| expression_names(expression).unwrap()) {
+                let last = name.rsplit('.').next().unwrap();
+                let is_figure = FIGURES.iter().any(|(known, _)| *known == last);
+                assert!(
+                    is_figure || derived.iter().any(|known| known == last),
+                    "{}: {name}",
+                    study.name
+                );
             }
         }
     }
@@ -396,12 +368,15 @@ mod tests {
             .replace("metric = \"requests-per-second\"", "metric = \"request-per-second\"")
             .replace("driver = \"redis-benchmark\"", "driver = \"redis-bench\"")
             .replace("runs = \"redis\"", "runs = \"rediss\"")
+            + "\n[quantities]\na = { value = \"time - reds.time\", words = \"\" }\nb = { value = \"1 -\", words = \"\" }\n"
             + "\n[[figures]]\nruns = \"redis\"\ncondition = \"x\"\nvalues = { requests = \"many requests\" }\n";
         let found = read("x", "x.toml", &wrong).unwrap_err().to_string();
         for part in [
             "unknown tool `redis-bench`",
             "did you mean `requests-per-second`?",
             "no runs `rediss`",
+            "no runs `reds`",
+            "unexpected end of",
             "`many requests` is not a figure",
         ] {
             assert!(found.contains(part), "{part} is not in\n{found}");

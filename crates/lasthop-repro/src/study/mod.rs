@@ -4,4 +4,5 @@
 
 pub mod catalog;
 mod definition;
+pub mod figures;
 pub mod model;

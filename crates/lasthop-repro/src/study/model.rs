@@ -24,53 +24,83 @@ pub struct Study {
     pub claims: Vec<Claim>,
 }
 
+/// Where it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct StudyEnvironment {
+    /// Machine, as far as it is known.
     pub machine: String,
+    /// Operating system and kernel.
     pub system: String,
-    /// Version by name of recipe or tool.
+    /// Version by name, or `not stated`. Names are those of recipes and tools where there is one.
     pub software: IndexMap<String, String>,
+    /// The two ends, what went over the link, and how connections were used.
     pub link: String,
 }
 
-/// How the study measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The driver of a study whose method is the experiment's own programs.
+pub const PROGRAM: &str = "program";
+
+/// How it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Method {
-    /// `None` where the experiment's own programs do what the study's did.
-    pub tool: Option<&'static Tool>,
-    /// With `{seconds}` and `{count}`.
+    /// A classic tool, or `program` where the experiment's own programs do what the study's did.
+    pub driver: String,
+    /// The tool's own flags; `{seconds}` and `{count}` stand for the length of a run.
+    #[serde(default)]
     pub flags: Vec<String>,
+    /// The method in a sentence.
     pub text: String,
+    /// Runs of each condition, whose results were averaged: as many blocks.
     pub runs: u32,
+    /// Length of a run, for what stops by time.
     pub seconds: Option<u32>,
+    /// Requests of a run, or connections where each carries several, for what stops by count.
     pub count: Option<u64>,
-    /// The container engine that it used.
+    /// The container engine that it used. It is taken here, too, if it works.
     pub engine: Option<EngineKind>,
+}
+
+impl Method {
+    /// `None` where the experiment's own programs do what the study's did.
+    pub fn tool(&self) -> Option<&'static Tool> {
+        lasthop_classic::named(&self.driver).ok()
+    }
 }
 
 /// Something that the method could not see or mixed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Missed {
+    /// Stable name.
     pub id: String,
+    /// What it is, in a sentence of ours.
     pub text: String,
 }
 
 /// An experiment of lasthop that answers a group of figures.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct StudyRun {
+    /// Name that figures refer to.
     pub id: String,
+    /// Name of the experiment; it need not exist yet.
     pub experiment: String,
+    /// Levels of the experiment's factors, as of `--set`.
+    #[serde(default)]
     pub levels: IndexMap<String, Vec<String>>,
     /// Levels in their place where less than a minute is given.
+    #[serde(default)]
     pub short: IndexMap<String, Vec<String>>,
-    pub time: Time,
-    /// Another of the runs, whose time of a request is subtracted.
-    pub minus: Option<String>,
-    pub runs: u32,
+    /// Runs of each condition, where they differ from the method's.
+    pub runs: Option<u32>,
+    /// Requests of a run, where they differ from the method's.
     pub count: Option<u64>,
-    /// What lasthop's own design does otherwise.
+    /// What lasthop's own design does otherwise than the study's method.
+    #[serde(default)]
     pub design: Design,
-    /// What the study could not do; then there is lasthop's own design alone.
+    /// What the study could not do, in a few words: lasthop's own design alone, without a figure that was published.
     pub beyond: Option<String>,
     /// Why it is not repeated, where it is not.
     pub because: Option<String>,
@@ -80,14 +110,12 @@ pub struct StudyRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
-    /// Levels in the place of those of the runs.
+    /// Levels in the place of those of the runs, which must be among them.
     #[serde(default)]
     pub levels: IndexMap<String, Vec<String>>,
     /// Levels in their place where less than a minute is given.
     #[serde(default)]
     pub short: IndexMap<String, Vec<String>>,
-    /// The quantity of the experiment (`[derive.NAME]`) that answers what the study got by a line or a subtraction.
-    pub quantity: Option<String>,
 }
 
 impl StudyRun {
@@ -99,35 +127,13 @@ impl StudyRun {
     }
 
     /// The levels that tell the study's condition from others that lasthop's design has beside it.
-    pub fn design_condition(&self) -> IndexMap<String, String> {
-        let only = |levels: &Vec<String>| {
-            if let [one] = &levels[..] {
-                Some(one.clone())
-            } else {
-                None
-            }
+    pub fn condition(&self) -> IndexMap<String, String> {
+        let single = |(factor, levels): (&String, &Vec<String>)| match &levels[..] {
+            [only] => Some((factor.clone(), only.clone())),
+            _ => None,
         };
-        let condition = |(factor, levels): (&String, &Vec<String>)| {
-            let theirs = self
-                .levels
-                .get(factor)
-                .and_then(only)
-                .filter(|level| levels.contains(level));
-            Some((factor.clone(), theirs.or_else(|| only(levels))?))
-        };
-        self.design_levels().iter().filter_map(condition).collect()
+        self.levels.iter().filter_map(single).collect()
     }
-}
-
-/// How the time of a request is had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Time {
-    /// From the requests of a second.
-    Rate,
-    /// From the line through `count` and twice as many requests: what every run pays once falls out.
-    Slope,
-    /// From the line through the levels of this factor: the time of one more of what it counts.
-    Levels(String),
 }
 
 /// One published number.
@@ -175,8 +181,6 @@ pub struct Claim {
     /// As the study's file names it.
     pub quantity: String,
     #[serde(skip)]
-    pub words: String,
-    #[serde(skip)]
     pub measured: Quantity,
     /// The quantity of `against`, where it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,75 +223,56 @@ impl Claim {
     }
 }
 
-macro_rules! bases {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $words:literal,)*) => {
-        /// What lasthop knows of a run. The quantities of studies are made of these.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-        pub enum Base { $($(#[$doc])* #[serde(rename = $name)] $variant,)* }
+/// Whose method measured something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Study,
+    Lasthop,
+}
 
-        impl Base {
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// As files write it.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// For tables.
-            pub fn words(self) -> &'static str {
-                match self { $(Self::$variant => $words,)* }
-            }
+impl By {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Study => "the study's method",
+            Self::Lasthop => "lasthop's method",
         }
-    };
+    }
 }
 
-bases! {
-    /// A number that lasthop does not measure.
-    #[default] Printed "printed" "printed",
-    /// One divided by the time of a request.
-    Rate "requests-per-second" "requests/s",
-    /// Time of a request from its client's view.
-    LatencyMean "latency-mean" "mean latency",
-    LatencyDeviation "latency-deviation" "deviation of latency",
-    LatencyMax "latency-max" "longest latency",
-    LatencyP99 "latency-p99" "99th percentile",
-    Requests "requests" "requests of a run",
-    Seconds "seconds" "length of a run",
-    Received "received" "bytes received",
-    Transfer "transfer" "bytes/s",
-    /// As `time` of the runs says: of one request, or of one more.
-    Time "time-per-request" "time of a request",
-    /// The time of a request, less that of the runs of `minus`.
-    Difference "difference" "difference",
-    /// The time of a request in the runs of `minus`.
-    Subtracted "subtracted" "subtracted",
-    /// What starting the study's tool adds to the time of a request. lasthop's own design starts none.
-    ToolStart "tool-start" "start of the tool",
-}
-
-/// What a published number is a number of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a published number is a number of. Without an expression it is kept as printed, and nothing is compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Quantity {
-    pub base: Base,
-    /// All of so many requests, instead of one.
-    pub count: Option<u64>,
-    /// At this level of the factor that the runs' line goes over.
-    pub level: Option<String>,
+    /// For tables.
+    pub words: String,
+    /// An expression over a result by either method, in seconds and bytes: `time`, `1 / row`, `time - queries.time`.
+    pub value: Option<String>,
+    /// The expression for the study's method, where it is another one or the only one.
+    pub method: Option<String>,
+    /// The expression for lasthop's method, where it is another one or the only one.
+    pub lasthop: Option<String>,
+    /// Levels of our factors, beside those of a condition.
+    #[serde(default)]
+    pub levels: IndexMap<String, String>,
 }
 
 impl Quantity {
-    pub fn of(base: Base) -> Self {
-        Self {
-            base,
-            ..Self::default()
-        }
-    }
-
-    /// Whether it is the base and nothing else.
-    pub fn is(&self, base: Base) -> bool {
-        *self == Self::of(base)
+    /// The expression for a method; `None` where it does not measure that.
+    pub fn by(&self, by: By) -> Option<&str> {
+        let own = match by {
+            By::Study => &self.method,
+            By::Lasthop => &self.lasthop,
+        };
+        own.as_deref().or(self.value.as_deref())
     }
 }
+
+/// In an expression, what stands before names of the result of lasthop's method.
+pub const LASTHOP: &str = "lasthop";
+
+/// Names of quantities that every study has: requests of a second, and of a run.
+pub const RATE: &str = "requests-per-second";
+pub const REQUESTS: &str = "requests";
 
 /// Units that figures are printed in.
 pub const UNITS: [&str; 13] = [
@@ -359,7 +344,7 @@ impl Study {
                 mean::of(these.map(|figure| figure.value * unit(&figure.unit)))
             };
             // A study that counts requests for a second publishes the rate, too.
-            let counted = || values(&|figure| claim.measured.is(Base::Rate) && figure.measured.is(Base::Requests));
+            let counted = || values(&|figure| quantity == RATE && figure.quantity == REQUESTS);
             values(&|figure| figure.quantity == quantity).or_else(counted)
         };
         let of_figures = || {
