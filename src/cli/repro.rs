@@ -142,12 +142,13 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         programs: arguments.programs.programs.iter().cloned().collect(),
         budget: arguments.budget.unwrap_or(BUDGET),
         seed: arguments.seed,
+        since: book.kept(&study.name),
         explain: arguments.explain,
         command: command_line(),
         engine: arguments.programs.engine,
     };
     let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
-    // An interrupted study is repeated next time.
+    // An interrupted repetition goes on next time.
     if !interrupt::heard() {
         book.keep(&result).or_failed()?;
     }

@@ -2,7 +2,14 @@
 
 use crate::common;
 
-use std::os::unix::fs::PermissionsExt;
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::{Lasthop, have, have_python};
 use lasthop_repro::study::model::Study;
@@ -111,6 +118,64 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     assert_eq!(again["settings"]["trial_seconds"], 1.0);
     assert_eq!(again["cases"].as_array().unwrap().len(), 2, "both conditions");
     assert_eq!(part["method_records"].as_array().unwrap().len(), 1, "{part}");
+    lasthop.assert_nothing_left();
+}
+
+/// What it has measured stays: a run that was over is taken as it is, and another is resumed.
+#[test]
+fn an_interrupted_repetition_goes_on_where_it_was() {
+    if !have("python3") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let book = lasthop.home().join("book");
+    let repro = [
+        "repro",
+        "myhro-2017-sockets",
+        "--budget",
+        "6s",
+        "--format",
+        "json",
+        "-q",
+        "--into",
+    ];
+    let repro: Vec<&str> = repro.into_iter().chain([book.to_str().unwrap()]).collect();
+    let runs = book.join("myhro-2017-sockets/runs");
+    let records = || -> BTreeSet<PathBuf> {
+        let entries = fs::read_dir(&runs).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let interrupt_after = |number: usize, lines: usize| {
+        let mut child = lasthop.start(&repro);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let written = |record: &PathBuf| fs::read_to_string(record.join("trials.jsonl")).unwrap_or_default();
+        while records().len() < number || written(records().last().unwrap()).lines().count() < lines {
+            assert!(Instant::now() < deadline, "{:?}", records());
+            thread::sleep(Duration::from_millis(5));
+        }
+        common::signal(&child, libc::SIGINT);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+    };
+    // lasthop's own design, then the study's method.
+    interrupt_after(1, 3);
+    interrupt_after(2, 1);
+    let result = lasthop.run(&repro).ok().json();
+    let names: Vec<String> = records().iter().map(|record| record.display().to_string()).collect();
+    let [design, method] = &names[..] else {
+        panic!("{names:?}")
+    };
+    let part = &result["parts"][0];
+    assert!(design.ends_with(part["design_record"].as_str().unwrap()), "{part}");
+    assert!(method.ends_with(part["method_records"][0].as_str().unwrap()), "{part}");
+    for record in [design, method] {
+        let report = lasthop.run(["report", record, "--format", "json"]).ok().json();
+        assert_eq!(report["complete"], true, "{report}");
+        assert_eq!(report["resumed"].as_array().unwrap().len(), 1, "{report}");
+    }
+    assert!(result["claims"][0]["method"].is_f64(), "{}", result["claims"]);
+    // What is over is measured anew.
+    lasthop.run(&repro).ok();
+    assert_eq!(records().len(), 4);
     lasthop.assert_nothing_left();
 }
 
@@ -420,8 +485,8 @@ fn the_book_is_whole_and_is_taken_up_again() {
     // A recipe's program that fails or is too old keeps its studies from being repeated, and no other: those of channels,
     // gRPC and the programs of 2017 are. The tests beside this one repeat the rest.
     let old = lasthop.home().join("old-nginx");
-    std::fs::write(&old, "#!/bin/sh\necho nginx version: nginx/1.10.3 >&2\n").unwrap();
-    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&old, "#!/bin/sh\necho nginx version: nginx/1.10.3 >&2\n").unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
     let old = format!("nginx={}", old.display());
     let others = ["psql", "redis", "postgres", "mariadb"].map(|recipe| format!("{recipe}=/bin/false"));
     let broken = [&[old], &others[..]].concat();
@@ -445,8 +510,8 @@ fn the_book_is_whole_and_is_taken_up_again() {
         "programs of no use are failures:\n{}",
         first.stderr
     );
-    let results: Vec<Value> = serde_json::from_slice(&std::fs::read(book.join("book.json")).unwrap()).unwrap();
-    let page = std::fs::read_to_string(book.join("book.md")).unwrap();
+    let results: Vec<Value> = serde_json::from_slice(&fs::read(book.join("book.json")).unwrap()).unwrap();
+    let page = fs::read_to_string(book.join("book.md")).unwrap();
     let studies: Vec<Study> = lasthop_repro::study::catalog::names()
         .iter()
         .map(|name| lasthop_repro::study::catalog::load(name).unwrap())
@@ -494,7 +559,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
         "{}",
         again.stderr
     );
-    let pages = [std::fs::read_to_string(book.join("book.md")).unwrap(), page];
+    let pages = [fs::read_to_string(book.join("book.md")).unwrap(), page];
     let [now, then] = pages.map(|page| {
         Regex::new("repeated in [0-9.]+ m?s")
             .unwrap()
@@ -509,7 +574,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
 /// Numbers of the data files, counted without the reader of studies: values of figures, and the numbers of claims.
 fn in_data_files() -> usize {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("studies");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let list = |file: &toml::Table, key: &str| {
         let tables = file
             .get(key)
@@ -521,8 +586,8 @@ fn in_data_files() -> usize {
             .map(|table| table.as_table().unwrap().clone())
             .collect::<Vec<_>>()
     };
-    let count = |path: std::path::PathBuf| {
-        let file: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+    let count = |path: PathBuf| {
+        let file: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
         let figures: usize = list(&file, "figures")
             .iter()
             .map(|table| table["values"].as_table().unwrap().len())
@@ -590,10 +655,10 @@ fn in_markdown(study: &Study, page: &str) -> usize {
 fn a_study_is_not_repeated_at_a_rate() {
     let lasthop = Lasthop::new();
     let folder = lasthop.home().join("experiments/redis");
-    std::fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder).unwrap();
     let redis = include_str!("../../experiments/redis/experiment.toml");
     let rate = "[load]\nrate = \"{{ 500 if pipeline == 1 else 0 }}\"\n";
-    std::fs::write(folder.join("experiment.toml"), redis.replace("[load]\n", rate)).unwrap();
+    fs::write(folder.join("experiment.toml"), redis.replace("[load]\n", rate)).unwrap();
     let result = lasthop
         .run(["repro", "redis-docs", "--budget", "4s", "--format", "json", "-q"])
         .ok()

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! FOLDER/STUDY/result.json    a finished repetition; where it is there, the study is not repeated
-//! FOLDER/STUDY/runs/…         its records, as of any run
+//! FOLDER/STUDY/runs/…         its records, as of any run; of an interrupted repetition they are taken up
 //! FOLDER/book.md, book.json   made anew after each study
 //! ```
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use lasthop_page::text::json;
@@ -46,6 +47,14 @@ impl Book {
     pub fn finished(&self, study: &Study) -> Option<Repetition> {
         let text = files::text(self.of(&study.name).join("result.json")).ok()?;
         Repetition::read(&text, study).ok()
+    }
+
+    /// When a study was last kept; at the beginning of time if it never was.
+    pub fn kept(&self, study: &str) -> SystemTime {
+        let result = files::facts(self.of(study).join("result.json"));
+        result
+            .and_then(|file| file.modified())
+            .unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Keeps a finished repetition.

@@ -1,27 +1,32 @@
 //! The runs of a repetition: of each part one by lasthop's own design, then one by the study's method, which is driven by
 //! the study's tool, with trials as long as the study's, in one round of a block for each of its repetitions.
 
-use std::time::Duration;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
 use lasthop_model::{
-    driver::ToolChoice,
+    driver::{Remote, ToolChoice},
     engine::EngineKind,
     quantity::counted,
-    record::{ExplainSettings, Stopped},
+    record::{Digests, ExplainSettings, Origin, RunHeader, Settings, Stopped},
     selection::{Choice, Selection},
 };
 use lasthop_plan::{
     catalog::LoadError,
-    model::Experiment,
+    digest,
+    model::{Experiment, Source},
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
 use lasthop_protocol::spec::Reuse;
-use lasthop_record::store;
-use lasthop_run::{RunError, event::Event};
-use lasthop_stack::{home::Home, locate::Locator};
+use lasthop_record::{Store, store};
+use lasthop_run::{RunError, event::Event, resume::Unfinished};
+use lasthop_stack::locate::Locator;
 use lasthop_system::interrupt;
 
 use super::{
@@ -81,6 +86,9 @@ enum Trouble {
     Other(String),
 }
 
+/// The cases of a run, and what selects them.
+type Planned = (Plan, Selection);
+
 /// How long the method's runs are in the time that there is.
 struct Length {
     runs: u32,
@@ -120,15 +128,15 @@ impl Job<'_> {
         if let Some((record, summary)) = keep(&mut carried, By::Lasthop, done) {
             let part = &mut carried.part;
             part.design_record = Some(record);
-            part.design = Some(describe_design(&design, &summary));
+            part.design = Some(describe_design(&design.0, &summary));
             part.found = found(self.study, run, &summary);
             part.layers = layers(self.study, run, &summary);
             carried.by_lasthop = Some(summary);
         }
         if run.beyond.is_none() {
-            let length = self.length(run, &method, carried.by_lasthop.as_ref());
-            carried.part.method = Some(self.describe(&method, &length));
-            let done = self.execute(&method, self.method(&method, &length), tell);
+            let length = self.length(run, &method.0, carried.by_lasthop.as_ref());
+            carried.part.method = Some(self.describe(&method.0, &length));
+            let done = self.execute(&method, self.method(&method.0, &length), tell);
             carried.part.shortened = length.shortened;
             if let Some((record, summary)) = keep(&mut carried, By::Study, done) {
                 carried.part.method_records = vec![record];
@@ -139,7 +147,7 @@ impl Job<'_> {
     }
 
     /// The cases of lasthop's design and of the study's method, or why there is nothing to run.
-    fn plans(&self, run: &StudyRun) -> Result<[Plan; 2], String> {
+    fn plans(&self, run: &StudyRun) -> Result<[Planned; 2], String> {
         if interrupt::heard() {
             return Err("interrupted".to_owned());
         }
@@ -164,7 +172,7 @@ impl Job<'_> {
                 ..Selection::default()
             };
             let plan = Plan::new(experiment.clone(), &selection).map_err(|error| error.to_string())?;
-            closed(&plan).map(|()| plan)
+            closed(&plan).map(|()| (plan, selection))
         };
         let mut short = run.short.clone();
         let method = self.levels(run, run.levels.clone(), &short);
@@ -308,37 +316,110 @@ impl Job<'_> {
         words.join(", ")
     }
 
+    /// Makes a run, or takes up the same one of a repetition that was interrupted.
     fn execute(
         &self,
-        plan: &Plan,
+        (plan, selection): &Planned,
         overrides: Overrides,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(String, Summary), Trouble> {
         let options = self.options;
-        let settings = plan
-            .settings(overrides)
-            .map_err(|error| Trouble::Other(error.to_string()))?;
+        let other = |error: &dyn fmt::Display| Trouble::Other(error.to_string());
+        let settings = plan.settings(overrides).map_err(|error| other(&error))?;
+        let origin = Origin {
+            experiment: match &plan.experiment.source {
+                Source::Folder(folder) => folder.display().to_string(),
+                Source::BuiltIn | Source::Given => plan.experiment.name.clone(),
+            },
+            selection: selection.clone(),
+            programs: options.programs.clone(),
+            engine: self.engine,
+            images: None,
+            remote: Remote::default(),
+            files: digest::of_experiment(&plan.experiment),
+            executables: Digests::new(),
+        };
+        let store = Store::new(options.into.path());
+        let begun = self.begun(&store, &origin, &settings);
+        let record = match begun.as_ref().filter(|record| is_finished(record)) {
+            Some(record) => record.clone(),
+            None => {
+                let unfinished = begun.and_then(|record| Unfinished::open(&record, &store).ok());
+                let unfinished = unfinished.and_then(|run| Some((run.settings(None).ok()?, run)));
+                let (settings, unfinished) =
+                    unfinished.map_or((settings, None), |(settings, run)| (settings, Some(run)));
+                self.measure(plan, settings, origin, unfinished, tell)?
+            }
+        };
+        let data = store::read(&record).map_err(|error| other(&error))?;
+        let relative = record.strip_prefix(options.into.path()).unwrap_or(&record);
+        Ok((relative.display().to_string(), lasthop_analyse::summarise(&data)))
+    }
+
+    /// The record of such a run, if the last repetition was interrupted after it had begun.
+    fn begun(&self, store: &Store, origin: &Origin, settings: &Settings) -> Option<PathBuf> {
+        let is_such = |record: &Path| {
+            let header = store::header(record).ok();
+            let Some(header) = header.and_then(|header| lasthop_record::in_use(&header).ok()) else {
+                return false;
+            };
+            let RunHeader {
+                lasthop,
+                started,
+                settings: then,
+                ..
+            } = header;
+            let wanted = Settings {
+                seed: self.options.seed.unwrap_or(then.seed),
+                placement: then.placement.clone(),
+                ..settings.clone()
+            };
+            let from = header.origin.map(|from| Origin {
+                executables: Digests::new(),
+                ..from
+            });
+            let is_later = SystemTime::from(started) > self.options.since;
+            is_later && lasthop == env!("CARGO_PKG_VERSION") && wanted == then && from.as_ref() == Some(origin)
+        };
+        store.newest(is_such).ok()?
+    }
+
+    /// Makes a run, or resumes an unfinished one; what has changed since is measured anew.
+    fn measure(
+        &self,
+        plan: &Plan,
+        settings: Settings,
+        origin: Origin,
+        unfinished: Option<Unfinished>,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<PathBuf, Trouble> {
+        let options = self.options;
         let place = plan.experiment.place();
         options.home.check_packages(&place).map_err(Trouble::Other)?;
         let locator = Locator::new(options.home, &place, options.programs.clone());
         let job = lasthop_run::Job {
-            engine: self.engine,
             whole_round: true,
-            ..lasthop_run::Job::new(plan, settings, &locator, options.into, options.command.clone())
+            ..lasthop_run::Job::new(plan, settings, &locator, options.into, options.command.clone()).with_origin(origin)
         };
-        let outcome = lasthop_run::carry_out(&job, None, tell).map_err(|error| match error {
+        let outcome = match lasthop_run::carry_out(&job, unfinished, tell) {
+            Err(RunError::Changed(_)) => lasthop_run::carry_out(&job, None, tell),
+            outcome => outcome,
+        };
+        let outcome = outcome.map_err(|error| match error {
             RunError::Missing(cause) => Trouble::Missing(cause),
             other => Trouble::Other(other.to_string()),
         })?;
         if outcome.stopped == Stopped::Interrupted && !interrupt::heard() {
             return Err(Trouble::Other("lasthop's guard process was lost".to_owned()));
         }
-        let data = store::read(&outcome.record).map_err(|error| Trouble::Other(error.to_string()))?;
-        Ok((
-            relative(options.into, &outcome.record),
-            lasthop_analyse::summarise(&data),
-        ))
+        Ok(outcome.record)
     }
+}
+
+/// Whether a run has nothing left to do. What failed may work by now.
+fn is_finished(record: &Path) -> bool {
+    let end = store::end(record).ok().flatten();
+    end.is_some_and(|end| matches!(end.stopped, Stopped::Precision | Stopped::Rounds | Stopped::Budget))
 }
 
 /// The numbers that lines of the experiment go through: `rows of 50000 and 100000`.
@@ -367,11 +448,6 @@ fn describe_design(plan: &Plan, summary: &Summary) -> String {
         counted(plan.cases.len() as u64, "case")
     ));
     words.join(", ")
-}
-
-/// A record's path below the folder of the repetition.
-fn relative(into: &Home, record: &std::path::Path) -> String {
-    record.strip_prefix(into.path()).unwrap_or(record).display().to_string()
 }
 
 fn slowest(design: &Summary) -> f64 {

@@ -19,7 +19,7 @@ pub mod page;
 pub mod study;
 pub mod why;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lasthop_plan::catalog::Catalog;
 use lasthop_run::event::Event;
@@ -46,6 +46,9 @@ pub struct Options<'a> {
     /// Time for lasthop's own design of a study; the study's method is shortened to take about as long at most.
     pub budget: Duration,
     pub seed: Option<u64>,
+    /// When the last repetition that ended was over: runs in `into` that began later are of one that was interrupted, and
+    /// are taken up.
+    pub since: SystemTime,
     /// Also make profile trials by lasthop's method, and say by which layers conditions differ.
     pub explain: bool,
     pub command: Vec<String>,
