@@ -123,7 +123,7 @@ fn all_told() -> BTreeMap<String, Told> {
 fn older_runs() -> BTreeMap<String, Vec<KeptRun>> {
     let read = |path: &Path| {
         let text = fs::read_to_string(path).unwrap();
-        let runs = text.lines().map(|line| serde_json::from_str(line));
+        let runs = text.lines().map(serde_json::from_str);
         runs.collect::<Result<_, _>>()
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };

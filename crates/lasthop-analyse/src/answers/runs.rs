@@ -208,7 +208,7 @@ mod tests {
         assert!(is_none(&|run| {
             run.machine.engine = run.machine.engine.is_none().then(|| "docker 20".to_owned());
         }));
-        let of_engines = pooled(&|run: &mut KeptRun| run.machine.conditions = Some("TCP: bbr".to_owned()));
+        let of_engines = pooled(|run: &mut KeptRun| run.machine.conditions = Some("TCP: bbr".to_owned()));
         for answer in &of_engines {
             let is_pooled = ratios(std::slice::from_ref(answer))
                 .iter()
