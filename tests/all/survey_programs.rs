@@ -246,12 +246,23 @@ fn memcached_is_asked() {
     let watching = Watching::start(&[&at]);
     let url = format!("memcached://{at}");
     let load = [
-        "load", &url, "-n", "2000", "-c", "2", "--rate", "1000", "-d", "2m", "--quiet",
+        "load",
+        &url,
+        "-n",
+        "2000",
+        "-c",
+        "2",
+        "--rate",
+        "1000",
+        "-d",
+        "2m",
+        "--quiet",
+        "--no-reference",
     ];
     Lasthop::new().run(load).ok();
     let links = watching.links();
     has(&links, "lasthop → memcached", "tcp");
-    the_only(&links).requested(2_000, 0.15);
+    the_only(&links).requested(2_000, 0.05);
 }
 
 /// What it is given goes to one server and the other in turns: three links.
@@ -285,6 +296,7 @@ fn haproxy_has_a_link_to_each_server() {
         &url,
         "--command",
         "PING",
+        "--no-reference",
         "-n",
         "4000",
         "-c",
@@ -300,10 +312,10 @@ fn haproxy_has_a_link_to_each_server() {
     assert_eq!(links.len(), 3, "{links:#?}");
     let (front, behind): (Vec<&Link>, Vec<&Link>) = links.iter().partition(|link| link.link["address"] == *at);
     assert_eq!(front[0].name(), "lasthop → haproxy");
-    front[0].requested(4_000, 0.15);
+    front[0].requested(4_000, 0.05);
     for link in &behind {
         assert_eq!(link.name(), "haproxy → redis-server");
-        link.requested(2_000, 0.15);
+        link.requested(2_000, 0.05);
     }
 }
 
@@ -460,7 +472,7 @@ fn a_redirected_port_without_a_container() {
     let link = the_only(&links);
     assert_eq!(link.link["address"], "127.0.0.1:8001", "{link:#?}");
     assert_eq!(link.shape(), "per-request");
-    link.requested(2_000, 0.25);
+    link.requested(2_000, 0.1);
 }
 
 fn every_link_of_containers(engine: &'static str, is_published: fn(&[Link])) {
