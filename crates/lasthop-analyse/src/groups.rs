@@ -109,6 +109,14 @@ impl<'a> Group<'a> {
         reference.unwrap_or(&self.cases[0])
     }
 
+    /// The levels of its setting as text: those of the reference, without that of the compared factor.
+    #[must_use]
+    pub fn setting_levels(&self) -> IndexMap<String, String> {
+        other_levels(self.summary, self.head())
+            .map(|(factor, level)| (factor.clone(), level.to_string()))
+            .collect()
+    }
+
     #[must_use]
     pub fn summary(&self) -> &'a Summary {
         self.summary

@@ -1,12 +1,11 @@
 //! Where a run's ratios lie in the ranges that the kept answer has for other machines.
 
-use indexmap::IndexMap;
 use lasthop_model::record::LoadSummary;
 use lasthop_stats::Interval;
 
 use super::{Answer, Setting};
 use crate::{
-    groups::{Group, compared_level, groups, other_levels},
+    groups::{Group, compared_level, groups},
     summary::{CaseSummary, Metric, Summary},
 };
 
@@ -28,9 +27,7 @@ pub fn place(summary: &mut Summary, answer: &Answer) {
 /// The same levels under the same load. On how many threads it needs depends on the machine.
 fn setting<'a>(group: &Group<'_>, answer: &'a Answer) -> Option<&'a Setting> {
     let head = group.head();
-    let levels: IndexMap<String, String> = other_levels(group.summary(), head)
-        .map(|(factor, level)| (factor.clone(), level.to_string()))
-        .collect();
+    let levels = group.setting_levels();
     answer.settings.iter().find(|setting| {
         let load = LoadSummary {
             threads: head.load.threads,

@@ -2,10 +2,9 @@
 
 mod shown;
 
-use indexmap::IndexMap;
 use lasthop_analyse::{
     answers::{Against, Answer, CpuAgainst, KnownCase, Machine, Setting, rounded},
-    groups::{Group, compared_level, groups, other_levels},
+    groups::{Group, compared_level, groups},
     summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
 use lasthop_model::record::Environment;
@@ -77,12 +76,9 @@ fn setting(group: &Group<'_>) -> Option<Setting> {
         .compared()
         .filter_map(|one| known(group, one.case, Some(one.comparison)));
     let cases: Vec<KnownCase> = known(group, head, None).into_iter().chain(compared).collect();
-    let levels: IndexMap<String, String> = other_levels(group.summary(), head)
-        .map(|(factor, level)| (factor.clone(), level.to_string()))
-        .collect();
     (cases.len() > 1).then(|| Setting {
         name: plain(&group.setting()),
-        levels,
+        levels: group.setting_levels(),
         load: head.load.clone(),
         reply_bytes: head
             .metrics

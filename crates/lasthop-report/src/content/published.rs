@@ -19,10 +19,14 @@ const MOST_NAMED: usize = 3;
 
 /// How many lie inside, which do not, and by what this machine differs that a record knows.
 pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
+    let compared = groups.iter().flat_map(Group::compared);
+    let placed: Vec<(Compared<'_>, Interval)> = compared
+        .filter_map(|one| Some((one, one.comparison.published?)))
+        .collect();
+    if placed.is_empty() {
+        return None;
+    }
     let answer = answers().get(&summary.experiment)?;
-    let compared: Vec<Compared<'_>> = groups.iter().flat_map(Group::compared).collect();
-    let placed = compared.iter().filter_map(|one| Some((one, one.comparison.published?)));
-    let placed: Vec<(&Compared<'_>, Interval)> = placed.collect();
     let outside: Vec<String> = placed
         .iter()
         .filter(|(one, range)| !(range.low..=range.high).contains(&one.comparison.ratio.estimate))
@@ -34,10 +38,9 @@ pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
         size(answer.machine.cpus)
     );
     let count = placed.len();
-    match (count, outside.len()) {
-        (0, _) => None,
-        (1, 0) => Some(format!("The ratio lies in the range {whose}.")),
-        (_, 0) => Some(format!("All {count} ratios lie in the ranges {whose}.")),
+    Some(match (count, outside.len()) {
+        (1, 0) => format!("The ratio lies in the range {whose}."),
+        (_, 0) => format!("All {count} ratios lie in the ranges {whose}."),
         (_, out) => {
             let inside = count - out;
             let mut named = outside;
@@ -45,13 +48,13 @@ pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
                 named.truncate(MOST_NAMED);
                 named.push(format!("{} more", out - MOST_NAMED));
             }
-            Some(format!(
+            format!(
                 "{inside} of {count} ratios lie in the ranges {whose}; not {}.{}",
                 named.join(", "),
                 differences(summary, answer)
-            ))
+            )
         }
-    }
+    })
 }
 
 /// `echo, 64 B, unix (1.24; there 1.40 to 1.66)`
