@@ -2,7 +2,7 @@
 
 use lasthop_analyse::summary::Summary;
 
-/// The command line that repeats the run with its seed, wherever lasthop is.
+/// The command line that repeats the run with its seed. `lasthop` stands for the executable, wherever it is.
 #[must_use]
 pub fn again(summary: &Summary) -> String {
     let Some((_, options)) = summary.command.split_first() else {
@@ -25,5 +25,5 @@ pub fn again(summary: &Summary) -> String {
     shlex::try_join(words).unwrap_or_default()
 }
 
-/// Words of commands that make runs and choose their seeds, also of earlier versions.
+/// Commands and options whose runs choose their own seed, including those of earlier versions.
 const WITHOUT_SEED: [&str; 5] = ["selftest", "--check", "--again", "check", "explain"];

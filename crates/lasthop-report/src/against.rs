@@ -1,4 +1,4 @@
-//! The table that reports begin with: each alternative against the reference, in each setting.
+//! The first table of a report: each alternative against the reference, in each setting.
 
 use std::collections::BTreeSet;
 
@@ -13,37 +13,38 @@ use super::{
     wording::{Quantity, interval_title, tone},
 };
 
-/// Of more settings than this, those in which no difference was found are one row.
+/// The most settings with a row each. With more, settings without a difference share one row.
 const MANY_SETTINGS: usize = 4;
 
-/// An alternative against the reference in a setting.
+/// A row: an alternative against the reference in a setting.
 pub struct Against {
-    /// What several rows are of: the alternative, where there are several in several settings.
+    /// The heading above several rows: the alternative, if there are several in several settings.
     pub heading: String,
-    /// The setting, or the alternative where there is one setting.
+    /// The setting, or the alternative if there is only one setting.
     pub name: String,
     pub quantity: Quantity,
-    /// What the reference and the alternative reached of the quantity: per second, or microseconds.
+    /// The quantity by the reference and by the alternative, per second or in microseconds.
     pub reached: [Option<f64>; 2],
     pub ratio: Option<Ratio>,
-    /// CPU time of the services for a request by each, in microseconds, if it is known to differ.
+    /// The services' CPU time per request by the reference and by the alternative, in microseconds, if these differ for
+    /// certain.
     pub cpu: Option<[f64; 2]>,
-    /// The share that never arrived by each, where nobody answers.
+    /// The shares lost by the reference and by the alternative, where nobody replies.
     pub lost: Option<[f64; 2]>,
     pub sure: Cell,
-    /// In the place of figures.
+    /// Words that replace the figures.
     pub note: Option<Cell>,
 }
 
-/// What differs from table to table.
+/// The titles of a table, which depend on its kind.
 pub struct Frame<'a> {
-    /// Titles of columns.
+    /// Titles of the columns.
     pub name: &'a str,
     pub reference: &'a str,
     pub alternative: &'a str,
-    /// Of the ratio, and of the interval or the range beside it.
+    /// Titles of the ratio, and of the interval or range beside the ratio.
     pub ratio: [String; 2],
-    /// Whether rows are settings, not alternatives.
+    /// Whether rows are settings rather than alternatives.
     pub of_settings: bool,
 }
 
@@ -53,7 +54,7 @@ pub fn ratio_titles(confidence: f64) -> [String; 2] {
     ["ratio".to_owned(), interval_title(confidence)]
 }
 
-/// Whether the verdict of several runs can be relied on, and on another machine, too.
+/// How reliable the verdict of several runs is, including on another machine.
 #[must_use]
 pub fn sure_elsewhere(pooled: &Pooled) -> Cell {
     let Interval { low, high, .. } = pooled.next;
@@ -63,7 +64,7 @@ pub fn sure_elsewhere(pooled: &Pooled) -> Cell {
     sure(pooled.verdict, None)
 }
 
-/// Whether a verdict can be relied on.
+/// How reliable a verdict is.
 #[must_use]
 pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
     let word = match (perhaps, verdict) {
@@ -79,7 +80,7 @@ pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
     Cell::new(tone, word)
 }
 
-/// Rows with the same heading follow each other.
+/// A table. Rows with equal headings must follow each other.
 #[must_use]
 pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
     let rows = if frame.of_settings { shortened(rows) } else { rows };
@@ -113,7 +114,7 @@ pub fn table(rows: Vec<Against>, frame: &Frame<'_>) -> Table {
         .table()
 }
 
-/// The rows, with one for those of a heading that say the same.
+/// Rows with those merged that agree under a heading.
 fn shortened(rows: Vec<Against>) -> Vec<Against> {
     let mut told: Vec<Against> = Vec::new();
     let mut rows = rows.into_iter().peekable();
@@ -144,7 +145,7 @@ fn without_alike(mut all: Vec<Against>) -> Vec<Against> {
     all
 }
 
-/// Settings that say the same, with the interval that holds all of theirs.
+/// Merges settings that agree; the interval covers all of theirs.
 fn alike(rows: Vec<Against>) -> Against {
     let intervals = || rows.iter().filter_map(|row| row.ratio).map(|ratio| ratio.of);
     let places = intervals().map(ratio_places).max().unwrap_or(2);
@@ -164,8 +165,8 @@ fn alike(rows: Vec<Against>) -> Against {
     }
 }
 
-/// What was reached, in the unit that suits each quantity: behind every number if there are several, else at the end of
-/// frame.
+/// The quantities by reference and alternative in the unit that suits each quantity. The unit follows each number if
+/// there are several quantities; otherwise it is returned for the title.
 fn reached(rows: &[Against], is_mixed: bool) -> (String, Vec<[String; 2]>) {
     let mut texts: Vec<[String; 2]> = rows.iter().map(|_| Default::default()).collect();
     let mut title = String::new();
@@ -185,7 +186,7 @@ fn reached(rows: &[Against], is_mixed: bool) -> (String, Vec<[String; 2]>) {
     (title, texts)
 }
 
-/// The unit that suits all values, as it follows a name or a number, and each in it.
+/// The unit that suits all values, as a suffix of a title or a number, and the values in this unit.
 fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) {
     let known: Vec<f64> = values.iter().flatten().copied().collect();
     match quantity {
@@ -202,10 +203,10 @@ fn written(quantity: Quantity, values: &[Option<f64>]) -> (String, Vec<String>) 
     }
 }
 
-/// From the reference to the alternative.
+/// CPU times from the reference to the alternative, and their unit.
 fn cpu(rows: &[Against]) -> (&'static str, Vec<String>) {
     let all: Vec<f64> = rows.iter().filter_map(|row| row.cpu).flatten().collect();
-    // By the median, because one that does without the kernel would put all the others in nanoseconds.
+    // The median chooses the unit, because one case without system calls would put all others in nanoseconds.
     let unit = TimeUnit::of_differences(&all);
     let written = unit.column(&all.iter().copied().map(Some).collect::<Vec<_>>());
     let mut pairs = written.chunks(2);

@@ -1,4 +1,4 @@
-//! Whether the figures of a report agree with each other, as a reader with a calculator finds out.
+//! Tests that the figures of a report agree with each other, as a reader with a calculator would check.
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::{Extras, Format, Options, fixtures, render, units::NBSP};
 
-/// A printed number, and half a unit of its last place.
+/// A printed number, with half a unit of its last digit as its error.
 #[derive(Clone, Copy, Debug)]
 struct Printed {
     value: f64,
@@ -21,7 +21,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// The numbers in a text. Of a long one three digits are exact.
+    /// The numbers in a text. Only the first three digits of a long number count as exact.
     fn all(text: &str) -> Vec<Self> {
         let pattern = regex::Regex::new(r"[−-]?[0-9][0-9,]*(\.[0-9]+)?").unwrap();
         let one = |found: regex::Match<'_>| {
@@ -38,7 +38,7 @@ impl Printed {
         pattern.find_iter(text).map(one).collect()
     }
 
-    /// One of a sentence, which has two significant digits or more.
+    /// A number in a sentence, with at least two significant digits.
     fn significant(text: &str) -> Self {
         let one = Self::all(text)[0];
         let decimals = text.contains('.');
@@ -58,7 +58,7 @@ impl Printed {
 
 type Cells = IndexMap<String, String>;
 
-/// The rows of the tables with such columns, under their settings.
+/// Rows of the tables that have these columns, by setting.
 fn tables(markdown: &str, columns: &[&str]) -> Vec<Vec<Cells>> {
     let (mut groups, mut titles): (Vec<Vec<Cells>>, Vec<String>) = (vec![], vec![]);
     for line in markdown.lines() {
@@ -90,7 +90,7 @@ fn number(row: &Cells, column: &str) -> Option<Printed> {
     Printed::all(row.get(column)?).first().copied()
 }
 
-/// Where the quotient of a column is outside the interval that is printed beside it.
+/// Rows in which the quotient of a column lies outside the printed interval.
 fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for group in tables(markdown, &[ratio, interval]) {
@@ -122,8 +122,8 @@ fn contradictions(markdown: &str, ratio: &str, interval: &str, columns: &[&str])
     found
 }
 
-/// Where a row that has both the reference and the alternative, or old and new, contradicts the interval that is printed
-/// in it; in the tables with such columns.
+/// Rows in which the quotient of alternative and reference, or of new and old, contradicts the row's own interval. Only
+/// tables with these columns count.
 pub fn contradictions_within_rows(markdown: &str, columns: &[&str]) -> Vec<String> {
     let contradicts = |row: &Cells| {
         let [.., low, high] = Printed::all(&row["95 % interval"])[..] else {
@@ -144,7 +144,7 @@ pub fn contradictions_within_rows(markdown: &str, columns: &[&str]) -> Vec<Strin
     wrong.map(|row| format!("{row:?}")).collect()
 }
 
-/// Microseconds in a unit.
+/// Microseconds per unit.
 fn micros(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" => 1e-3,
@@ -155,8 +155,7 @@ fn micros(unit: &str) -> Option<f64> {
     })
 }
 
-/// What tables say of times in microseconds: what is saved, up to which handler it matters, what follows from several
-/// cases, and what is a wait.
+/// Times in tables, in microseconds: savings, the handlers for which a saving matters, derived quantities, and waits.
 fn told(markdown: &str) -> Vec<Printed> {
     let mut times = Vec::new();
     let after = |title: &str, end: &str| {
@@ -192,7 +191,7 @@ fn told(markdown: &str) -> Vec<Printed> {
     times
 }
 
-/// Times in the sentences that no table has.
+/// Times in sentences that no table supports.
 fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
     let known = told(page);
     let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (ns|µs|ms|s)\b").unwrap();
@@ -256,17 +255,17 @@ fn a_contradiction_is_found() {
     assert!(check(&summary).is_err());
 }
 
-/// A run on a machine that others use, whose servers stall now and then, and some of whose trials fail.
+/// A run on a shared machine, whose servers stall now and then, and some of whose trials fail.
 #[derive(Clone, Copy, Debug)]
 struct World {
     rates: [f64; 3],
     noise: [f64; 3],
-    /// Share of the trials that others disturb, and by how much they slow a case down, by its place.
+    /// Share of disturbed trials, and the factor by which a disturbance slows a case down, by its place.
     disturbed: f64,
     slowed: f64,
     stalls: f64,
     failing: u32,
-    /// Whether the driver stands for clients that are elsewhere.
+    /// Whether the driver stands for remote clients.
     proxied: bool,
     open: bool,
     seed: u64,

@@ -1,29 +1,29 @@
-//! CSV for spreadsheets and data frames: one row per case, with everything that you may want to plot or filter.
+//! CSV for spreadsheets and data frames: one row per case, with every value that you may want to plot or filter.
 //!
 //! RFC 4180: there is a header, lines end in CR LF, and fields with commas, semicolons or quotes are quoted. Numbers
-//! are written in full, without thousands separators. Units are in the column names. What does not apply is empty. Text
-//! that a spreadsheet would take for a formula starts with an apostrophe, and hidden characters are escaped (`\n`,
-//! `\u{1b}`). Columns, in order:
+//! are written in full, without thousands separators. Names of columns include units. Values that do not apply are
+//! empty. Text that a spreadsheet would read as a formula starts with an apostrophe, and hidden characters are escaped
+//! (`\n`, `\u{1b}`). Columns, in order:
 //!
 //! | columns | meaning |
 //! |---|---|
 //! | `experiment`, `run`, `case` | |
 //! | `factor_NAME` | level of each factor; empty if the factor does not apply |
 //! | `is_reference`, `reference` | `true` or `false`; the case that the ratios refer to |
-//! | those of [`COLUMNS`] | the figures of the case, as the fields that they come from say; those that are measured also with `_low` and `_high`, the ends of the interval |
-//! | `cpu_ROLE_us` and what else [`PER_REQUEST`] has | what the driver and each service cost per request; no columns for what was not measured |
+//! | those of [`COLUMNS`] | the figures of the case, as documented at their fields; measured figures also with `_low` and `_high`, the ends of the interval |
+//! | `cpu_ROLE_us` and others of [`PER_REQUEST`] | costs per request of the driver and each service; no column if unmeasured |
 //! | `throughput_ratio`, `latency_p50_ratio`, `latency_p99_ratio`, `cpu_per_request_ratio` | case divided by reference, each with `_low`, `_high` and `_verdict` |
 //! | `limits` | only with `--fail-if`: each limit that names the case, and whether it is `kept`, `exceeded`, `undecided` or `not-judged` |
 //! | `lower_bound` | whether the ratio behind the verdict is a lower bound |
 //! | `failed_stage` | stage of the first failure |
 //!
-//! [`trials`] has one row per trial instead, a format that tools which make their own statistics call tidy:
+//! [`trials`] has one row per trial instead, in the format that statistics tools call tidy:
 //!
 //! | columns | meaning |
 //! |---|---|
 //! | `experiment`, `run`, `case`, `factor_NAME`, `is_reference`, `reference` | as above |
-//! | `round`, `block`, `position` | trials of the same round and block are pairs: ratios are taken within them |
-//! | `at_s`, `seconds` | when it began, since the run began; how long was measured |
+//! | `round`, `block`, `position` | trials of one round and block are pairs: ratios are taken within them |
+//! | `at_s`, `seconds` | start of the trial since the start of the run; length of its measure phase |
 //! | `requests`, `errors`, `sent_again`, `bytes_received`, `throughput_per_s` | |
 //! | `latency_p50_us`, `latency_p90_us`, `latency_p99_us`, `latency_p999_us`, `latency_max_us` | response times in open loops |
 //! | `cpu_driver_us` | the driver's CPU time per request |
@@ -70,12 +70,12 @@ pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
     columns.data("cpu_driver_us", |trial| trial.driver_cpu).csv()
 }
 
-/// A load that a case was offered.
+/// A load offered to a case.
 type Load<'a> = (&'a OverloadCase, &'a OverloadPoint);
 
 /// A run with overload: one row per case and offered load. Figures have the columns `_least`, `_median` and `_most`,
-/// over the repetitions. Shares are of the requests that were due; `error_KIND_share` is one for each way in which
-/// requests ended.
+/// over the repetitions. Shares are of the due requests, with an `error_KIND_share` for each way in which requests
+/// ended.
 fn loads(summary: &Summary, overload: &Overload) -> Vec<u8> {
     let cases = overload.cases.iter();
     let points = cases.flat_map(|case| case.points.iter().map(move |point| (case, point)));
@@ -162,7 +162,7 @@ fn cases(summary: &Summary) -> Vec<u8> {
         .csv()
 }
 
-/// The run, and the case of a row.
+/// Adds the columns of the run, and of the row's case.
 fn setting<'a, R>(
     columns: Columns<'a, R>,
     summary: &Summary,
@@ -182,7 +182,7 @@ fn setting<'a, R>(
         .known("reference", |row| Some(&summary.declared(case(row)?)?.reference))
 }
 
-/// What requests cost, of the roles that have such a cost.
+/// Adds the costs per request, for each role that has the cost.
 fn costs<'a>(mut columns: Columns<'a, CaseSummary>, summary: &'a Summary) -> Columns<'a, CaseSummary> {
     let metrics = || summary.cases.iter().filter_map(|case| case.metrics.as_ref());
     for (place, one) in PER_REQUEST.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a check means, wherever that is said: `docs/checks.md`, `lasthop report --check`, and links to the former.
+//! The meaning of checks for `docs/checks.md`, `lasthop report --check`, and links to `docs/checks.md`.
 
 use lasthop_analyse::checks::known::{CheckMeaning, THEMES};
 
@@ -38,7 +38,7 @@ fn paragraph(known: &CheckMeaning) -> String {
     format!("\n### {}\n{}", known.id, filled.collect::<String>())
 }
 
-/// What it means, when it is found, and what to do.
+/// The meaning of a check, the condition of a finding, and the advice.
 fn sentences(known: &CheckMeaning) -> Vec<String> {
     let note = known.note.map(|note| format!(" As a note: {note}."));
     vec![
@@ -48,7 +48,7 @@ fn sentences(known: &CheckMeaning) -> Vec<String> {
     ]
 }
 
-/// What a check means, as text.
+/// The meaning of a check, as text.
 #[must_use]
 pub fn of(known: &CheckMeaning) -> Document {
     let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into()));
@@ -59,7 +59,7 @@ pub fn of(known: &CheckMeaning) -> Document {
     }
 }
 
-/// All checks by theme, each with the line of a report.
+/// All checks by theme, each with its line of a report.
 #[must_use]
 pub fn list() -> Document {
     let theme = |(title, checks): &(&str, &[CheckMeaning])| {
@@ -81,7 +81,7 @@ pub fn list() -> Document {
 mod tests {
     use lasthop_analyse::checks::known;
 
-    /// Words of a statistician, which no line of a report may need.
+    /// Terms of statistics that no line of a report may need.
     const STATISTICS: [&str; 8] = [
         "Holm",
         "Spearman",

@@ -114,7 +114,7 @@ pub fn case(levels: &[(&str, &str)], reference: bool, metrics: Option<Metrics>) 
     }
 }
 
-/// From its low end, estimate and high end.
+/// An interval from its low end, estimate and high end.
 pub const fn interval([low, estimate, high]: [f64; 3]) -> Interval {
     Interval { estimate, low, high }
 }
@@ -138,7 +138,7 @@ pub fn compare(case: &str, reference: &str, ratio: [f64; 3], verdict: Verdict) -
     }
 }
 
-/// What a difference means: of a reference that takes so many microseconds, and ratios of time, with a margin of 2 %.
+/// The materiality of ratios of time with a margin of 2 %, for a reference whose requests take `spent_us`.
 fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
     let saved = |ratio: f64| spent_us * (1.0 - ratio);
     let handler_ms = |ratio: f64| (spent_us * ((1.0 - ratio).abs() / 0.02 - 1.0)).max(0.0) / 1e3;
@@ -159,7 +159,7 @@ fn materiality(spent_us: f64, ratio: [f64; 3], advises: bool) -> Materiality {
     }
 }
 
-/// Makes figures and what is saved agree with the ratios, as in every summary of a record.
+/// Makes figures and savings agree with the ratios, as in every summary of a record.
 fn agree(summary: &mut Summary) {
     for comparison in &mut summary.comparisons {
         let of = |cases: &[CaseSummary], name: &str| cases.iter().find(|case| case.case == name)?.metrics.clone();
@@ -208,7 +208,7 @@ fn agree(summary: &mut Summary) {
     }
 }
 
-/// `ratio` is that of CPU times.
+/// A comparison by CPU time with this ratio and verdict.
 fn by_cpu(comparison: &Comparison, ratio: [f64; 3], verdict: Verdict) -> Comparison {
     by(Metric::CpuPerRequest, comparison, ratio, verdict)
 }
@@ -393,7 +393,7 @@ pub fn three_transports() -> Summary {
     summary(cases, comparisons)
 }
 
-/// Nothing between the two, and a tail that is worse.
+/// No difference between the two but for a slower tail.
 pub fn equivalent() -> Summary {
     let similar = Figures {
         rate: 44_950.0,
@@ -407,8 +407,8 @@ pub fn equivalent() -> Summary {
     summary(cases, vec![equivalent, tail])
 }
 
-/// Everything on one CPU: a service and the driver wait for it, less over a Unix socket; TLS takes more CPU and waits no
-/// less.
+/// Everything on one CPU: a service and the driver wait for the CPU, less over a Unix socket; TLS takes more CPU time
+/// and waits as long.
 pub fn shared_cpu() -> Summary {
     let mut summary = three_transports();
     let delays = [[4.2, 5.3], [9.6, 14.1], [9.8, 13.9]];
@@ -762,8 +762,7 @@ pub fn at_a_rate() -> Summary {
     summary
 }
 
-/// Every fixture by name.
-/// [`three_transports`] with profile trials of two of them.
+/// [`three_transports`] with profile trials of two cases.
 pub fn explained() -> Summary {
     let role = |layers: &[(&str, f64)], time| ProfiledRole {
         cpu_us: layers.iter().map(|(_, us)| us).sum(),

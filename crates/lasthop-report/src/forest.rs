@@ -1,7 +1,7 @@
 //! The forest plot: every ratio with its interval, on a logarithmic axis, with the margin shaded. SVG without a script.
 //!
-//! Positions across are shares of the width and positions down are pixels, so that the same picture fits a phone and a
-//! screen, with text of the same size.
+//! Horizontal positions are shares of the width, vertical positions are pixels. One picture therefore fits a phone and
+//! a screen, with equal font sizes.
 
 use std::fmt::Write as _;
 
@@ -20,30 +20,31 @@ use super::{
 };
 use crate::text::markup as escape;
 
-/// Width of the picture that stands alone, in pixels.
+/// Width of the standalone picture, in pixels.
 const WIDTH: u32 = 720;
-/// Room beside that picture.
+/// Horizontal margin of the standalone picture, in pixels.
 const SIDE: u32 = 16;
-/// Where the axis begins and ends, in per cent of the width.
+/// Ends of the axis, in per cent of the width.
 const LEFT: f64 = 2.0;
 const RIGHT: f64 = 98.0;
 const ROW: f64 = 46.0;
 const HEADING: f64 = 28.0;
-/// If a case and its ratio do not fit one line of a phone, the ratio has a line of its own.
+/// Height of a line in pixels, and the longest label in characters that leaves room for the ratio on a line of a phone.
+/// Otherwise the ratio has its own line.
 const LINE: f64 = 19.0;
 const FITS: usize = 12;
-/// What a panel has besides its rows: a title above, an axis below.
+/// Heights of a panel's title and axis, in pixels.
 const TITLE: f64 = 30.0;
 const AXIS: f64 = 28.0;
 const LEGEND: f64 = 22.0;
-/// Above the picture that stands alone: what it is of.
+/// Height of the standalone picture's head, in pixels.
 const HEAD: f64 = 52.0;
-/// Intervals that go further beyond the outermost ratio than this factor are cut, with an arrow.
+/// The largest factor between an interval's end and the outermost ratio. Longer intervals are cut, with an arrow.
 const FURTHEST: f64 = 3.0;
 
 const STYLE: &str = include_str!("forest.css");
 
-/// A forest plot: what it is of, and its panels.
+/// A forest plot with its title and panels.
 pub struct Picture {
     pub title: String,
     pub subtitle: String,
@@ -53,7 +54,7 @@ pub struct Picture {
     pub panels: Vec<Panel>,
 }
 
-/// Ratios of one quantity share an axis.
+/// Ratios of one quantity, which share an axis.
 pub struct Panel {
     pub title: String,
     pub parts: Vec<Part>,
@@ -65,13 +66,13 @@ pub struct Part {
     pub rows: Vec<Row>,
 }
 
-/// A ratio and what it is of.
+/// A ratio with its label.
 pub struct Row {
     pub(super) label: String,
     pub(super) bound: &'static str,
     pub(super) ratio: Interval,
     pub(super) verdict: Verdict,
-    /// Of what the verdict is.
+    /// The quantity of the verdict.
     quantity: Quantity,
 }
 
@@ -87,7 +88,7 @@ impl Row {
         }
     }
 
-    /// By a declared metric.
+    /// A row for a comparison by a declared metric.
     #[must_use]
     pub fn of(label: String, comparison: &Comparison, quantity: Quantity) -> Self {
         let bound = match (comparison.lower_bound, comparison.ratio.estimate >= 1.0) {
@@ -107,7 +108,7 @@ impl Row {
     }
 }
 
-/// From a ratio to a share of the width.
+/// Maps ratios to shares of the width.
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
@@ -127,7 +128,7 @@ impl Picture {
         }
     }
 
-    /// As a file of its own.
+    /// The picture as a standalone file.
     #[must_use]
     pub fn file(&self) -> Vec<u8> {
         let (mut body, legend) = self.drawn();
@@ -153,7 +154,7 @@ impl Picture {
         .into_bytes()
     }
 
-    /// Within a page, as wide as there is room. Its legend is text of the page, which wraps on a phone.
+    /// The picture within a page, as wide as there is room. The legend is text of the page, which wraps on a phone.
     #[must_use]
     pub fn inline(&self) -> String {
         let (body, height) = self.drawn();
@@ -165,7 +166,7 @@ impl Picture {
         )
     }
 
-    /// What the marks mean.
+    /// Explains the marks.
     fn legend(&self) -> Vec<String> {
         if self.panels.is_empty() {
             return vec!["Nothing was compared.".to_owned()];
@@ -175,7 +176,7 @@ impl Picture {
         marks.into_iter().chain([shaded]).collect()
     }
 
-    /// What is drawn, and its height in pixels.
+    /// The drawing, and its height in pixels.
     fn drawn(&self) -> (String, f64) {
         let mut svg = format!(
             "<title id=\"forest-title\">{}: ratios with their intervals</title>\n<desc id=\"forest-desc\">{}</desc>\n",
@@ -211,7 +212,7 @@ fn described(summary: &Summary, groups: &[Group<'_>]) -> String {
     joined(answer.chain(rows), " ")
 }
 
-/// What is drawn, as a picture or as text.
+/// The panels, for a picture or for text.
 pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     let of = |wanted| {
         let groups: Vec<&Group<'_>> = all
@@ -235,7 +236,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
     Quantity::DECLARED.into_iter().filter_map(of).collect()
 }
 
-/// What an axis shows, with an arrow to what is better.
+/// The title of an axis, with an arrow in the direction of better values.
 #[must_use]
 pub fn directed(quantity: Quantity, relative: &str) -> String {
     let word = quantity.word();
@@ -253,7 +254,7 @@ impl Axis {
         let most = |of: fn(Interval) -> f64| all().map(of).fold(1.0 + margin, f64::max);
         let low = least(|one| one.low).max(least(|one| one.estimate) / FURTHEST);
         let high = most(|one| one.high).min(most(|one| one.estimate) * FURTHEST);
-        // 6 % of the axis on either side, on its logarithmic scale.
+        // 6 % of the logarithmic axis on each side.
         let room = (high / low).powf(0.06);
         Self {
             low: low / room,
@@ -261,17 +262,17 @@ impl Axis {
         }
     }
 
-    /// From 0 to 1; beyond an end, that end.
+    /// The position from 0 to 1, clamped to the ends of the axis.
     pub(super) fn share(&self, ratio: f64) -> f64 {
         ((ratio / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// In per cent of the width.
+    /// The position in per cent of the width.
     fn place(&self, ratio: f64) -> f64 {
         LEFT + (RIGHT - LEFT) * self.share(ratio)
     }
 
-    /// Ratios to write below: round numbers, not more than fit on a phone.
+    /// Ratios to label: round numbers, and no more than fit on a phone.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let decades = |digits: &[f64]| -> Vec<f64> {
             let powers = (-4..=4).map(|power| 10f64.powi(power));
@@ -286,14 +287,14 @@ impl Axis {
             set.retain(|at| (self.low..self.high).contains(at));
             set
         })
-        // In per cent of the width: what a number needs on a phone.
+        // The width of a number on a phone, in per cent.
         .find(|set| set.windows(2).all(|two| self.place(two[1]) - self.place(two[0]) > 11.0))
         .unwrap_or_else(|| vec![1.0])
     }
 }
 
 impl Panel {
-    /// Draws from `down` on, and returns where it ends.
+    /// Draws from `down` on, and returns the lower end.
     fn draw(&self, svg: &mut String, down: f64, margin_share: f64) -> f64 {
         let rows: Vec<&Row> = self.parts.iter().flat_map(|part| &part.rows).collect();
         let headings = self.parts.iter().filter(|part| !part.heading.is_empty()).count();
@@ -340,7 +341,7 @@ impl Axis {
             escape(&margin(margin_share))
         );
         for tick in self.ticks() {
-            // Steps such as 0.1 are no binary fractions, so 1 may be missed by a little.
+            // Steps such as 0.1 are no binary fractions, so a tick may miss 1 by a little.
             let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
             let _ = writeln!(
                 svg,
@@ -419,7 +420,7 @@ pub(super) fn tick_text(tick: f64) -> String {
     grouped(
         tick,
         (0..4)
-            // Whether it is whole, give or take the error of a binary fraction.
+            // Whether the number is whole, within the error of a binary fraction.
             .find(|places| ((tick * 10f64.powi(*places as i32)).fract() - 0.5).abs() > 0.499_999)
             .unwrap_or(4),
     )

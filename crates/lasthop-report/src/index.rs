@@ -1,4 +1,4 @@
-//! The page of all recorded runs: where each was made, its result, and what changed since the one before.
+//! The page of all recorded runs: the machine, the result, and changes since the previous run of each.
 
 use lasthop_model::record::Environment;
 
@@ -18,15 +18,15 @@ const KIBIBYTE: f64 = 1024.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Indexed {
     pub entry: RunEntry,
-    /// Where it ran; `None` if the record does not say.
+    /// The machine; `None` if the record does not say.
     pub environment: Option<Environment>,
-    /// Since the run of the same experiment before; empty if there is none.
+    /// Changes since the previous run of the experiment; empty without one.
     pub change: Cell,
-    /// The file of its own page, beside this one; `None` if it has none.
+    /// The file of the run's own page in the folder of this page; `None` without one.
     pub page: Option<String>,
 }
 
-/// The page; runs are oldest first, and in the page newest first.
+/// The page. Runs are oldest first, and in the page newest first.
 #[must_use]
 pub fn index(runs: &[Indexed]) -> Vec<u8> {
     let entries: Vec<RunEntry> = runs.iter().map(|run| run.entry.clone()).collect();

@@ -1,4 +1,4 @@
-//! JSON for programs: the summary as it is.
+//! JSON for programs: the unchanged summary.
 
 use lasthop_analyse::summary::Summary;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub fn render(summary: &Summary) -> Vec<u8> {
     text::json(&answered(summary))
 }
 
-/// With the answer that reports for people have.
+/// The summary with the answer of reports for people.
 #[must_use]
 pub fn answered(summary: &Summary) -> Summary {
     let lines = answer(summary)

@@ -1,10 +1,10 @@
 //! REPORT: from a summary to bytes. One file per format.
 //!
-//! Reports for people (`terminal`, `markdown`) render one [`document::Document`], whose sections are written by
-//! `content`, its sentences by [`wording`], its numbers by [`units`]. Reports for machines (`json`, `csv`) write the
-//! summary itself, or every trial. Nothing here measures, reads or prints.
+//! Reports for people (`terminal`, `markdown`) render one [`document::Document`]. `content` writes its sections,
+//! [`wording`] its sentences, and [`units`] its numbers. Reports for machines (`json`, `csv`) write the summary itself,
+//! or every trial. Nothing here measures, reads or prints.
 //!
-//! [`text`] is the one door for foreign text. [`configuration`] shows how the servers were configured that were measured.
+//! [`text`] is the only door for foreign text. [`configuration`] shows the configurations of the measured servers.
 
 pub mod across;
 mod again;
@@ -76,7 +76,7 @@ impl Format {
         Self::Svg,
     ];
 
-    /// Whether only runs have this format: neither a study nor a selftest has cases or trials of its own.
+    /// Whether only runs have this format: a study and a selftest have no cases or trials of their own.
     #[must_use]
     pub fn is_of_runs(self) -> bool {
         matches!(self, Self::Csv | Self::Trials | Self::Svg)
@@ -97,8 +97,8 @@ pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Opti
     }
 }
 
-/// Whether the cases of a run that was too short to compare them work: their figures, what failed, and what is wrong
-/// with the link.
+/// The report of a run that is too short to compare cases, but shows whether they work: their figures, failures, and
+/// problems of the link.
 #[must_use]
 pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     let of_link = ["link-not-proven", "reuse-not-as-asked", "transport-not-as-asked"];

@@ -66,15 +66,15 @@ pub enum RunState {
 pub struct ExperimentEntry {
     pub name: String,
     pub title: String,
-    /// The heading that it stands under; may be empty.
+    /// The heading of the experiment's group; may be empty.
     pub group: String,
-    /// Where it comes from: `built-in`, or the folder.
+    /// The source: `built-in`, or the folder.
     pub source: String,
-    /// What this machine lacks to run it; empty if it is ready.
+    /// Requirements that this machine lacks; empty if the experiment is ready.
     pub missing: Vec<String>,
 }
 
-/// The list of runs: in a terminal two lines each, what was run and the result.
+/// The list of runs. A terminal gets two lines for each: the experiment and the result.
 #[must_use]
 pub fn runs(runs: &[RunEntry], format: Format, options: &Options) -> Vec<u8> {
     match format {
@@ -143,7 +143,7 @@ pub fn total(runs: &[RunEntry]) -> String {
     format!("{}, {}", counted(runs.len() as u64, "run"), Bytes(bytes))
 }
 
-/// Its state, and whether it is foreign.
+/// The state of a run, and whether the record is foreign.
 pub fn state_of(entry: &RunEntry) -> Cell {
     let (word, tone) = state(entry.state);
     if entry.is_own {
@@ -164,7 +164,7 @@ fn state(state: RunState) -> (&'static str, Tone) {
     }
 }
 
-/// Experiments under their groups, a line each. Those that are not ready are only named, unless `all` are asked for.
+/// Experiments by group, a line each. Experiments that are not ready are only named, unless `all` are asked for.
 #[must_use]
 pub fn experiments_table(experiments: &[ExperimentEntry], all: bool, options: &Options) -> Vec<u8> {
     let shown = experiments.iter().filter(|entry| all || entry.missing.is_empty());

@@ -8,7 +8,7 @@ use lasthop_page::markdown::page;
 use super::{again::again, content::document, units::NBSP};
 use crate::text::{self, fenced};
 
-/// The report for an issue or a page of text.
+/// The report for an issue or a text page.
 #[must_use]
 pub fn render(summary: &Summary) -> Vec<u8> {
     let mut page = page(&document(summary));

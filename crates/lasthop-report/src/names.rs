@@ -1,7 +1,7 @@
 //! Names of cases and settings in tables and sentences.
 //!
-//! The subtitle says once what all groups share, the setting of a group says how it differs from the others, and the
-//! label of a case how it differs within its group.
+//! The subtitle names the levels that all groups share, the setting of a group its differences from other groups, and
+//! the label of a case its differences within the group.
 
 use std::borrow::Cow;
 
@@ -16,9 +16,9 @@ use super::units::{Bytes, NBSP, grouped};
 
 /// The names of a group and its cases.
 pub trait Named {
-    /// What sets the group apart from the others, for example `10 connections`; empty when there is one group.
+    /// The levels that set the group apart, such as `10 connections`; empty if there is one group.
     fn setting(&self) -> String;
-    /// The setting behind what it is of: ` (echo, 64 B)`; empty when there is one group.
+    /// The setting as a suffix: ` (echo, 64 B)`; empty if there is one group.
     fn in_brackets(&self) -> String;
     /// Short name of a case within its group, in the words of the command line.
     fn label(&self, case: &CaseSummary) -> String;
@@ -47,7 +47,7 @@ impl Named for Group<'_> {
         if case.case == head.case || case.levels != head.levels {
             return label;
         }
-        // In an A/A run both have the same levels. The first part of the name distinguishes them.
+        // In an A/A run both cases have equal levels. The first part of the name distinguishes them.
         match case.case.split('/').next() {
             Some(first) if head.case.split('/').next() != Some(first) => with_extras(self, case, first),
             _ => case.case.clone(),
@@ -62,7 +62,7 @@ impl Named for Group<'_> {
     }
 }
 
-/// The name, and the levels besides the transport by which the case differs from its reference.
+/// The name with all levels besides the transport that differ from the reference.
 fn with_extras(group: &Group<'_>, case: &CaseSummary, name: &str) -> String {
     let extras = phrases(group.summary(), group.extras(case));
     if extras.is_empty() {
@@ -96,7 +96,7 @@ pub fn constants(summary: &Summary) -> String {
     )
 }
 
-/// What is compared, of a case, for a sentence: in the experiment's words or the usual ones.
+/// The case's level of the compared factor for a sentence, in the experiment's words or the usual ones.
 #[must_use]
 pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> Cow<'a, str> {
     let factor = summary.compared.as_str();
@@ -116,7 +116,8 @@ fn label<'a>(summary: &'a Summary, factor: &str, level: &str) -> Option<&'a str>
     Some(summary.labels.get(factor)?.get(level)?)
 }
 
-/// The usual name of a transport, also of one that only records of earlier versions have. An unknown word stays as it is.
+/// The usual name of a transport, including those that only records of earlier versions have. An unknown word stays as
+/// it is.
 fn transport_name(level: &str) -> &str {
     let mut known = Transport::ALL.into_iter().chain([Transport::Mqueue]);
     known
@@ -129,7 +130,7 @@ pub fn phrases<'a>(summary: &Summary, levels: impl Iterator<Item = (&'a String, 
     joined(levels.map(|(factor, level)| phrase(summary, factor, level)), ", ")
 }
 
-/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or those of the experiment.
+/// A level in words: `10 connections`, `64 B`, `nodelay off`, `echo`, or the experiment's own words.
 pub fn phrase(summary: &Summary, factor: &str, level: &Level) -> String {
     match label(summary, factor, &level.to_string()) {
         Some(label) => label.to_owned(),

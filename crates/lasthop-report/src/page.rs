@@ -1,7 +1,7 @@
-//! The page of a run: text and tables as in the other reports, plots that a script draws from the numbers embedded in
-//! it, and the numbers to download.
+//! The page of a run: text and tables as in the other reports, plots that a script draws from embedded numbers, and the
+//! numbers to download.
 //!
-//! All that the script reads is [`Data`], whose schema the script's types are made from.
+//! The script reads only [`Data`]. Its types are made from the schema of `Data`.
 
 use lasthop_analyse::{
     groups::{Compared, Group, groups},
@@ -26,18 +26,18 @@ use super::{
 };
 use crate::text::{embedded, markup as escape};
 
-/// What reports show besides the summary, which only the record has.
+/// Data that only the record has, beside the summary.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// By case, in the order of the summary; none if the report is made without the record.
+    /// Plots by case, in the order of the summary; empty if the report is made without the record.
     pub plots: Vec<CasePlots>,
     /// Every trial.
     pub trials: Vec<TrialRow>,
-    /// The configuration of the winner: names of files and their text.
+    /// The configuration of the winner: names and text of files.
     pub configuration: Vec<(String, String)>,
 }
 
-/// What the script draws, by the id of its section, with its title.
+/// Plots that the script draws: the id and the title of their sections.
 const PLOTS: [(&str, &str); 5] = [
     ("percentiles", "Latency by percentile"),
     ("distribution", "Latency as a distribution"),
@@ -45,9 +45,9 @@ const PLOTS: [(&str, &str); 5] = [
     ("trials", "Requests/s over time"),
     ("cost", "What a request costs"),
 ];
-/// The same of profile trials.
+/// Plots of profile trials.
 const LAYERS: [(&str, &str); 2] = [("layers", "CPU time by layer"), ("stacks", "CPU time by function")];
-/// The same of a run with overload.
+/// Plots of a run with overload.
 const OFFERED: [(&str, &str); 2] = [
     ("goodput", "Correct replies per second"),
     ("unserved", "Requests without a correct reply"),
@@ -115,7 +115,7 @@ struct Worth {
     advises: bool,
 }
 
-/// JSON schema (draft 2020-12) of what the script of a page reads.
+/// JSON schema (draft 2020-12) of the data for a page's script.
 #[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Data<'_>).to_value()
@@ -153,7 +153,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     let body = [
         head(summary),
         show(&[Part::CutOff]),
-        // As a table on a phone, too, where the others are lists.
+        // Stays a table on a phone, where other tables become lists.
         format!("<div class=\"reading\">\n{}</div>\n", show(&[Part::Answer])),
         show(&[Part::Besides, Part::Limits]),
         ratios,
@@ -176,7 +176,7 @@ fn head(summary: &Summary) -> String {
     header(&summary.question, &title(summary), &advice(summary), &below)
 }
 
-/// The head of a page: the question, its answer, and what that rests on.
+/// The head of a page: the question, its answer, and the basis of the answer.
 #[must_use]
 pub fn header(question: &str, title: &str, answer: &Text, below: &[Text]) -> String {
     let below: String = below
@@ -198,7 +198,7 @@ pub fn figure(id: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n")
 }
 
-/// Where the script draws, in the place of what is there.
+/// The section of a plot, with a text that the script replaces.
 fn drawn((id, title): &(&str, &str)) -> String {
     let text = "<p class=\"dim drawn\">This plot needs JavaScript; the tables have its figures.</p>\n";
     figure(id, title, text)
@@ -215,7 +215,7 @@ fn configuration(files: &[(String, String)]) -> String {
     format!("<details>\n<summary><h2>Configuration of the winner</h2></summary>\n{shown}</details>\n")
 }
 
-/// How to repeat the run, the downloads, and the script with what it reads.
+/// The command that repeats the run, the downloads, and the script with its data.
 fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
     let command = again(summary);
     let data = Data {
@@ -255,7 +255,7 @@ fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
     }
 }
 
-/// Of the services.
+/// Costs of the services per request.
 fn costs(metrics: Option<&Metrics>) -> Vec<Cost<'_>> {
     let Some(metrics) = metrics else { return vec![] };
     metrics

@@ -1,5 +1,5 @@
-//! Plots in characters: every ratio with its interval, and the CPU time of each case by layer. The ratios are those of
-//! `forest`, on its axis.
+//! Plots in characters: every ratio with its interval, and the CPU time of each case by layer. Ratios and their axis
+//! are those of `forest`.
 
 use indexmap::IndexMap;
 use lasthop_analyse::{groups::groups, summary::Summary};
@@ -16,21 +16,21 @@ use super::{
 };
 
 const GAP: usize = 2;
-/// The width of a time.
+/// Columns of a time.
 const VALUE: usize = 8;
-/// One for each layer.
+/// Letters for layers, one each.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// What plots are drawn with.
+/// The characters of a plot.
 struct Glyphs {
     margin: char,
     one: char,
     interval: char,
     ends: [char; 2],
-    /// Ends beyond the axis.
+    /// Marks for interval ends beyond the axis.
     cut: [char; 2],
     ratio: char,
-    /// Characters of the report's own sentences, and what to write for them.
+    /// Replacements for characters in the report's own sentences.
     words: &'static [(&'static str, &'static str)],
 }
 
@@ -101,7 +101,7 @@ pub fn layers(summary: &Summary, width: usize, unicode: bool) -> Vec<Text> {
         .map(|(_, layers)| whole(layers))
         .fold(f64::MIN_POSITIVE, f64::max);
     let names = explained.layers.keys().map(|layer| Some(layer.as_str())).chain([None]);
-    // What fills no cell in any bar has no letter.
+    // A layer that fills no cell of any bar has no letter.
     let labels = label_width(bars.iter().map(|(label, _)| label.as_str()), width);
     let room = width.saturating_sub(labels + VALUE + 2 * GAP).max(1);
     let cell = longest / room as f64;
@@ -159,7 +159,7 @@ fn heading(setting: &str, glyphs: &Glyphs) -> Option<Text> {
     (!setting.is_empty()).then(|| Text::of(Tone::Strong, glyphs.words(setting)))
 }
 
-/// Longer labels get a line of their own.
+/// Columns of the labels. Longer labels get their own line.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>, width: usize) -> usize {
     let widths = labels.map(display_width).filter(|label| *label <= width / 3);
     widths.max().unwrap_or(width / 6)
@@ -178,7 +178,7 @@ fn place(axis: &Axis, ratio: f64, room: usize) -> usize {
     (axis.share(ratio) * (room - 1) as f64).round() as usize
 }
 
-/// `  ░│░  ├──●──┤  `
+/// An interval as a bar: `  ░│░  ├──●──┤  `
 fn bar(axis: &Axis, Interval { estimate, low, high }: Interval, margin: f64, room: usize, glyphs: &Glyphs) -> String {
     let at = |ratio| place(axis, ratio, room);
     let mut cells = vec![' '; room];
@@ -194,7 +194,7 @@ fn bar(axis: &Axis, Interval { estimate, low, high }: Interval, margin: f64, roo
     cells.into_iter().collect()
 }
 
-/// Round ratios below the place where they are, as far as there is room.
+/// Round ratios below their positions, as far as there is room.
 fn ticks(axis: &Axis, room: usize) -> String {
     let mut line = String::new();
     for tick in axis.ticks() {

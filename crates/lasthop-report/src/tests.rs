@@ -1,4 +1,4 @@
-//! Every format of every hand-made summary as a snapshot, and what holds for all of them.
+//! Snapshots of every format for every fixture, and properties of all of them.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn text(summary: &Summary, format: Format) -> String {
     String::from_utf8(render(&summary, &Extras::default(), format, &everything)).expect("reports are UTF-8")
 }
 
-/// What a terminal shows unless asked for more.
+/// The default report for a terminal.
 #[test]
 fn a_report_fits_a_screen() {
     for (name, summary) in fixtures::all() {
@@ -32,7 +32,7 @@ fn a_report_fits_a_screen() {
         ))
         .unwrap();
         assert!(
-            // Who asks for layers gets them, too.
+            // Layers are only there on request, so they may exceed the screen.
             page.lines().count() <= 40 || summary.failures.len() > 1 || summary.explained.is_some(),
             "{name}:\n{page}"
         );
@@ -197,7 +197,7 @@ fn what_must_not_be_used_has_no_verdict_and_no_colour() {
         .unwrap();
     assert!(row.contains("  invalid  ") && !row.contains("\u{1b}[31m"), "{row:?}");
 
-    // A reference that must not be used takes the others along.
+    // An unusable reference makes the other cases unusable.
     let mut summary = fixtures::lower_bound();
     summary.checks[3].case = Some("tcp/pattern=echo/size=64".into());
     summary.decide();
@@ -215,7 +215,7 @@ fn what_must_not_be_used_has_no_verdict_and_no_colour() {
     assert_eq!(headline(&summary), "Perhaps the Unix socket: 1.15 to 1.27 times");
 }
 
-/// The time of a connection with several requests is not the latency of a request.
+/// A connection's time with several requests is not the latency of a request.
 #[test]
 fn the_time_of_several_requests_is_not_called_a_latency() {
     let mut summary = fixtures::three_transports();
@@ -274,7 +274,7 @@ fn json_reads_back_and_fits_its_schema() {
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "lasthop/1" })));
 }
 
-/// Keys that scripts rely on: more may be added, none may disappear.
+/// Keys that scripts rely on. New keys may be added, but none may disappear.
 #[test]
 fn json_keeps_the_keys_that_scripts_rely_on() {
     let summary = Summary {
@@ -476,7 +476,7 @@ fn a_run_that_died_before_its_first_case_renders() {
     assert_eq!(text(&summary, Format::Csv).lines().count(), 1);
 }
 
-/// The page as a terminal shows it: `cargo test --lib report::tests::show -- --ignored --nocapture`.
+/// Prints the page for a terminal: `cargo test --lib report::tests::show -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints for inspection by eye"]
 #[expect(clippy::print_stdout, reason = "the only purpose of this test")]

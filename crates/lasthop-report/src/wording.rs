@@ -1,5 +1,5 @@
-//! How a report writes verdicts, ratios, shares and changes. The words *faster*, *slower*, *equivalent* and *undecided*
-//! always mean the verdict. A large change is given as a ratio, a small one in percent.
+//! Verdicts, ratios, shares and changes in words. The words *faster*, *slower*, *equivalent* and *undecided* always
+//! mean the verdict. A large change is given as a ratio, a small one in percent.
 
 use lasthop_analyse::summary::{Comparison, Verdict};
 use lasthop_model::quantity::{budget_of, written};
@@ -17,16 +17,16 @@ pub enum Quantity {
     Requests,
     /// Bytes per second.
     Bytes,
-    /// Datagrams per second that arrived, where nothing comes back.
+    /// Received datagrams per second, where nobody replies.
     Received,
-    /// Median time from when a request was due until its last byte arrived, in open loops.
+    /// Median time from when a request was due until the last byte of its reply, in open loops.
     ResponseTime,
     /// CPU time per request.
     Cpu,
 }
 
 impl Quantity {
-    /// Those that verdicts are about, each with a picture of its own.
+    /// Quantities of verdicts, each with its own picture.
     pub const DECLARED: [Self; 4] = [Self::Requests, Self::Bytes, Self::Received, Self::ResponseTime];
 
     #[must_use]
@@ -40,7 +40,7 @@ impl Quantity {
         }
     }
 
-    /// A verdict on it in a word.
+    /// A verdict on the quantity in a word.
     #[must_use]
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
@@ -51,8 +51,8 @@ impl Quantity {
     }
 }
 
-/// What it takes to decide these comparisons, or those that a longer run can decide: how much time, and the option to
-/// grant it. The run took `spent` of a budget of `allowed`, both in seconds.
+/// The advice that decides these comparisons, or those that a longer run can decide: the missing time, and the option
+/// that grants it. The run took `spent` of a budget of `allowed`, both in seconds.
 #[must_use]
 pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String {
     const DAY: f64 = 86_400.0;
@@ -65,7 +65,7 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
         .collect();
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
-            // More than what was allowed, which was not enough.
+            // More than the allowed budget, which was not enough.
             let budget = written(budget_of((spent + seconds).max(allowed + 1.0)));
             let of = if known.len() < undecided.len() {
                 format!(" for {} of them", known.len())
@@ -88,7 +88,7 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     }
 }
 
-/// `45 more seconds`, `3 more minutes`, `2 more hours`. Rounded up, so that it is enough.
+/// A duration rounded up, so that it is enough: `45 more seconds`, `3 more minutes`, `2 more hours`.
 fn rough(seconds: f64) -> String {
     let of = |count: f64, word: &str| {
         let ending = if count == 1.0 { "" } else { "s" };
@@ -103,7 +103,7 @@ fn rough(seconds: f64) -> String {
     }
 }
 
-/// `a, b and c`
+/// A list of words: `a, b and c`
 pub fn listed(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -138,14 +138,14 @@ pub fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// What stands where an interval reaches 0.
+/// Replaces a figure whose interval reaches 0.
 pub const NOT_SHOWN: &str = "not shown";
 
-/// Up to which work of a server for a request a difference matters, given in microseconds, as an estimate. A difference
-/// in favour of the reference says so by its level.
+/// The handler, as its CPU time per request in microseconds, below which a difference matters; an estimate. A
+/// difference in favour of the reference names the reference.
 #[must_use]
 pub fn matters_below(verdict: Verdict, saved_us: Interval, micros: f64, reference: &str) -> String {
-    /// No handler takes a year.
+    /// A year in microseconds, longer than any handler.
     const YEAR: f64 = 3.2e13;
     if verdict == Verdict::Equivalent || micros <= 0.0 {
         return "never".to_owned();
@@ -166,13 +166,13 @@ pub fn matters_below(verdict: Verdict, saved_us: Interval, micros: f64, referenc
     }
 }
 
-/// Which part of a CPU a saving per request frees at 1,000 requests per second: `0.84 % of a CPU`
+/// The part of a CPU that a saving per request frees at 1,000 requests per second: `0.84 % of a CPU`
 #[must_use]
 pub fn freed(saved_us: Interval) -> String {
     if !saved_us.is_known() {
         return NOT_SHOWN.to_owned();
     }
-    // 1,000 requests of a microsecond each are a thousandth of a second.
+    // 1,000 requests per second at 1 µs each take 0.1 % of a CPU.
     format!("{}{NBSP}% of a CPU", significant(saved_us.estimate / 10.0, 2))
 }
 
@@ -181,10 +181,10 @@ fn is_large(ratio: f64) -> bool {
     ratio >= 1.5 || ratio <= 0.5
 }
 
-/// `−13 %`
+/// A percentage with its sign: `−13 %`
 fn signed_percent(share: f64, places: usize) -> String {
     let text = percent(share, places);
-    // What rounds to 0 has no sign.
+    // A share that rounds to 0 has no sign.
     let is_zero = !text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0');
     if share > 0.0 && !is_zero {
         format!("+{text}")
@@ -206,12 +206,12 @@ pub fn change(of: Interval, confidence: f64) -> String {
     format!("{share}, {confidence} interval {low} to {high}")
 }
 
-/// A margin or precision in percent, with as many places as it was given.
+/// A margin or precision in percent, with its original decimals.
 #[must_use]
 pub fn margin(share: f64) -> String {
     let percent = share * 100.0;
     let places =
-        // Binary fractions miss decimal ones by a little.
+        // Binary fractions miss decimal fractions by a little.
         (0..3).find(|places| (percent * 10f64.powi(*places) - (percent * 10f64.powi(*places)).round()).abs() < 1e-6);
     self::percent(share, places.unwrap_or(3) as usize)
 }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// The durations of every option that a text advises, read as the command line reads them.
+    /// Durations of all options in an advice, parsed like the command line.
     fn advised(text: &str) -> Vec<Duration> {
         let option = regex::Regex::new(r"--(?:budget|trial)[ =\u{a0}]+([0-9][^\s)`,;]*)").unwrap();
         let read = |written: &str| duration(written).unwrap_or_else(|error| panic!("{error} in: {text}"));

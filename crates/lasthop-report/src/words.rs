@@ -1,4 +1,4 @@
-//! Sentences, as templates in `words/*.j2`, and those of an experiment's own.
+//! Sentences from the templates in `words/*.j2`, and from an experiment's own template.
 
 use std::sync::LazyLock;
 
@@ -35,18 +35,18 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// The lines that a template has to say.
+/// The lines of a rendered template.
 ///
 /// # Panics
 ///
-/// If the template is wrong, which tests rule out.
+/// If the template is wrong, which tests exclude.
 #[must_use]
 pub fn say(template: &str, context: impl Serialize) -> Vec<String> {
     let template = WORDS.get_template(template).expect("a template of lasthop's own");
     lines(&template.render(context).expect("a template of lasthop's own"))
 }
 
-/// The lines that the experiment has to say of its result.
+/// The lines of the experiment's own template for its result.
 #[must_use]
 pub fn own(summary: &Summary) -> Vec<String> {
     let Some(template) = &summary.template else {

@@ -1,6 +1,6 @@
-//! What changed from one run to another.
+//! The changes from one run to another.
 //!
-//! The first line follows from the changes of ratios that are judged: the declared metric and the CPU time.
+//! The first line follows from the judged changes of ratios: by the declared metric and by CPU time.
 
 use lasthop_analyse::{
     across::diff::{CaseChange, Diff, RatioChange},
@@ -73,7 +73,7 @@ impl Told for Diff {
     }
 }
 
-/// What changed, in a sentence.
+/// The changes in a sentence.
 #[must_use]
 pub fn change(diff: &Diff) -> Cell {
     let has_changed = diff.comparisons.iter().any(RatioChange::changed);
@@ -81,14 +81,14 @@ pub fn change(diff: &Diff) -> Cell {
     Cell::new(tone, answer(diff, &groups(&diff.runs[1]))[0].to_string())
 }
 
-/// A change of a ratio, and the case in the words of the new run.
+/// A changed ratio, and its case in the words of the new run.
 struct Changed<'a> {
     group: &'a Group<'a>,
     case: &'a CaseSummary,
     change: &'a RatioChange,
 }
 
-/// Changes in the order of the cases.
+/// Wanted changes, in the order of the cases.
 fn changed<'a>(diff: &'a Diff, groups: &'a [Group<'a>], wanted: impl Fn(&RatioChange) -> bool) -> Vec<Changed<'a>> {
     let of = |(group, case): (&'a Group<'a>, &'a CaseSummary)| {
         let mut all = diff.comparisons.iter().filter(|one| one.case == case.case);
@@ -104,7 +104,7 @@ impl Changed<'_> {
     }
 }
 
-/// What changed, and what may explain it.
+/// The changes, and their possible causes.
 fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
     let mut all = changed(diff, groups, |one| one.declared && one.is_judged());
     all.extend(changed(diff, groups, |one| {
@@ -146,7 +146,7 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
     std::iter::once(first).chain(rest.into_iter().filter(told)).collect()
 }
 
-/// The largest change of the ratios that verdicts are about, or of those of CPU time.
+/// The largest change of a declared ratio, or of a ratio of CPU time.
 fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<SaidChange> {
     let all = surely
         .iter()
@@ -170,7 +170,7 @@ fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<SaidChange> {
     })
 }
 
-/// What a case saves of the CPU time per request of its reference: `9 %`
+/// The share of the reference's CPU time per request that a case saves: `9 %`
 fn saved(ratio: &Interval) -> String {
     let share = 1.0 - ratio.estimate;
     if share < 0.0 {
@@ -180,20 +180,20 @@ fn saved(ratio: &Interval) -> String {
     }
 }
 
-/// What the headline of a diff is made of.
+/// Values for the headline of a diff.
 #[derive(Serialize)]
 struct Said {
     /// Ratios with a verdict on their change.
     judged: usize,
     changed: usize,
-    /// The case and the reference of the first that changed.
+    /// The case and the reference of the first changed ratio.
     who: String,
     than: String,
-    /// What happened to all cases alike, if no ratio changed: that is more than none.
+    /// The change that all cases share although no ratio changed.
     every: Option<&'static str>,
-    /// The largest change that the intervals leave room for.
+    /// The largest change that the intervals still allow.
     unseen: Option<String>,
-    /// The largest change in throughput or response time, and that in CPU time.
+    /// The largest change of throughput or response time, and of CPU time.
     changes: Vec<SaidChange>,
 }
 
@@ -202,21 +202,21 @@ struct SaidChange {
     what: &'static str,
     old: String,
     new: String,
-    /// What it is of.
+    /// The name of the changed quantity.
     of: String,
 }
 
-/// The end of an interval that is farthest from no change, as a share.
+/// The distance from 1 to the farther end of an interval.
 fn farthest(change: Interval) -> f64 {
     (change.high - 1.0).max(1.0 - change.low)
 }
 
-/// The figures that verdicts would be about, if the machine were the same.
+/// Absolute figures by the metric of the verdicts. They get no verdict, because the machine may have changed.
 fn declared(diff: &Diff) -> impl Iterator<Item = &CaseChange> {
     diff.cases.iter().filter(|one| one.declared)
 }
 
-/// All cases became slower, or all faster: by the machine, its load, or what they share.
+/// The common direction of all cases, slower or faster. The cause is the machine, its load, or a part that cases share.
 fn everything(diff: &Diff) -> Option<&'static str> {
     let least = declared(diff).map(|one| one.change.low).fold(f64::INFINITY, f64::min);
     let most = declared(diff).map(|one| one.change.high).fold(0.0, f64::max);
@@ -271,14 +271,14 @@ fn table(diff: &Diff, all: &[Changed<'_>]) -> Option<Block> {
     Some(Block::Table(table))
 }
 
-/// New divided by old, with the interval.
+/// Adds columns of new divided by old, with the interval.
 fn quotients<'a, R>(columns: Columns<'a, R>, diff: &Diff, of: impl Fn(&'a R) -> &'a Interval) -> Columns<'a, R> {
     columns.ratios(["new/old", &interval_title(diff.confidence)], |row| {
         Some(columns::Ratio::new(*of(row)))
     })
 }
 
-/// Absolute figures: those that verdicts would be about, or the others.
+/// Absolute figures by the metric of the verdicts, or by other metrics.
 fn absolute(diff: &Diff, groups: &[Group<'_>], wanted: bool) -> Option<Section> {
     let tables = Metric::ALL
         .into_iter()
@@ -320,7 +320,7 @@ fn figures(diff: &Diff, groups: &[Group<'_>], metric: Metric, wanted: bool) -> O
     Some(columns.under(|(group, ..)| group.setting()).table())
 }
 
-/// Cases that one run lacks.
+/// Cases that only one of the runs has.
 fn only(diff: &Diff) -> Vec<String> {
     let of = |word: &str, cases: &[String]| {
         (!cases.is_empty()).then(|| format!("only in the {word} run: {}", cases.join(", ")))
@@ -347,7 +347,7 @@ fn doubts(diff: &Diff) -> Vec<Block> {
     all.into_iter().map(Block::Item).collect()
 }
 
-/// The changes of one quantity, as a part of a picture.
+/// The changes of a quantity, as rows of a picture.
 fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     let is_cpu = quantity == Quantity::Cpu;
     let all = changed(diff, groups, |one| {
@@ -373,7 +373,7 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     }
 }
 
-/// A figure of CSV: a ratio, or an absolute one, which has no reference and no verdict.
+/// A row of CSV: a ratio, or an absolute figure, which has no reference and no verdict.
 struct Line<'a> {
     case: &'a str,
     reference: &'a str,

@@ -1,4 +1,4 @@
-//! Several runs, of as many machines or of one: what they say together, each kind, each machine or run.
+//! Several runs of one or more machines: their common result, then each kind, each machine or run.
 
 use std::borrow::Cow;
 
@@ -24,9 +24,9 @@ use crate::{
     wording::{Quantity, interval_title, tone},
 };
 
-/// More machines have their rows folded.
+/// The most machines whose rows are open; more rows are folded.
 const MANY: usize = 12;
-/// A larger factor says nothing.
+/// The largest typical factor worth showing.
 const FURTHEST: f64 = 1e3;
 
 impl Told for Fleet {
@@ -78,7 +78,7 @@ impl Told for Fleet {
     }
 }
 
-/// `on` so many machines, `in` so many runs.
+/// The preposition: `on` several machines, `in` several runs.
 fn on(fleet: &Fleet) -> &'static str {
     if fleet.unit == "run" { "in" } else { "on" }
 }
@@ -89,7 +89,7 @@ struct Declared<'a> {
     case: &'a CaseSummary,
     together: &'a Together,
     quantity: Quantity,
-    /// What tells it from another declared comparison of the same case, as of a closed and of an open loop:
+    /// The difference from another declared comparison of the case, such as an open loop beside a closed one:
     /// `, requests/s`. Usually empty.
     which: String,
 }
@@ -104,7 +104,7 @@ impl Declared<'_> {
     }
 }
 
-/// In the order of the cases.
+/// Declared comparisons in the order of the cases.
 fn declared<'a>(fleet: &'a Fleet, groups: &'a [Group<'a>]) -> Vec<Declared<'a>> {
     let mut found = Vec::new();
     for (group, case) in cases(groups) {
@@ -144,7 +144,7 @@ fn answer(fleet: &Fleet, all: &[Declared<'_>]) -> Vec<Text> {
     lines.into_iter().flatten().collect()
 }
 
-/// Verdicts of one name, over all its settings.
+/// Verdicts on an alternative, over all settings.
 #[derive(Default)]
 struct Votes<'a> {
     reference: Cow<'a, str>,
@@ -171,7 +171,7 @@ fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<Cow<'a, str>, Votes<'a>> {
 
 fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let votes = votes(all);
-    // Shares, because not every machine has a result for each name.
+    // Shares, because some machines lack a result for some names.
     let ahead = |votes: &Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes
         .iter()
@@ -189,7 +189,7 @@ fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     }
 }
 
-/// `±8 %`, or `×1.6`
+/// A typical factor as `±8 %` or `×1.6`.
 fn typical(factor: f64) -> String {
     if factor < 1.5 {
         format!("±{}", percent(factor - 1.0, usize::from(factor < 1.1)))
@@ -200,7 +200,7 @@ fn typical(factor: f64) -> String {
     }
 }
 
-/// The spread of the comparison in which machines differ most surely.
+/// The spread of the comparison in which machines differ most certainly.
 fn surest(all: &[Declared<'_>], of: impl Fn(&Together) -> Option<Spread>) -> Option<Spread> {
     let known = all.iter().filter_map(|one| of(one.together));
     known.min_by(|one, other| {
@@ -353,7 +353,7 @@ fn depth_of(count: usize) -> Depth {
     if count > MANY { Depth::Folded } else { Depth::Open }
 }
 
-/// A picture's rows: the machines, then all of them.
+/// The rows of a picture: each machine, then all together.
 fn part(fleet: &Fleet, one: &Declared<'_>) -> Part {
     let row = |name: &str, ratio: &Interval, verdict| forest::Row::new(name.to_owned(), *ratio, verdict, one.quantity);
     let machines = fleet.machines.iter().zip(&one.together.machines);
@@ -385,7 +385,7 @@ fn doubts(fleet: &Fleet) -> Option<Section> {
     section("Doubts", depth, blocks)
 }
 
-/// A ratio of CSV: of a machine, of a kind, or of all.
+/// A row of CSV: the ratio of a machine, of a kind, or of all.
 struct Line<'a> {
     scope: &'static str,
     machine: Option<&'a Machine>,

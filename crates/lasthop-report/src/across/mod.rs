@@ -1,4 +1,4 @@
-//! Reports of several runs: what changed from one to another, or all together.
+//! Reports of several runs: the changes from one to another, or all together.
 
 mod diff;
 mod fleet;
@@ -33,9 +33,9 @@ use super::{
 };
 use crate::text;
 
-/// A longer list of what differs is folded.
+/// The longest list of differences that is open; a longer list is folded.
 const MANY: usize = 12;
-/// Kinds of differences, in the words of a report.
+/// Kinds of differences, and their names in a report.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::Environment, "machine"),
     (Kind::Program, "programs"),
@@ -51,22 +51,22 @@ pub trait Told: Serialize {
     fn csv(&self) -> Vec<u8>;
 }
 
-/// What reports say of a result.
+/// The parts of a report.
 pub struct Parts<'a> {
     question: &'a str,
-    /// What follows from it, in at most three lines.
+    /// The conclusion, in at most three lines.
     answer: Vec<Text>,
     title: String,
     subtitle: Text,
-    /// After the answer.
+    /// The sections after the answer.
     sections: Vec<Option<Section>>,
     panels: Vec<Panel>,
     margin: f64,
-    /// How cases stand to the user's limits.
+    /// Results of the user's limits.
     limits: &'a [Held],
 }
 
-/// The report in any format but that of trials, which becomes CSV.
+/// Renders the report. CSV takes the place of trials.
 #[must_use]
 pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
     let mut parts = result.told();
@@ -130,18 +130,18 @@ fn side(side: &Side) -> String {
     )
 }
 
-/// What a ratio of a case by a metric is of.
+/// The quantity of a case's ratio by a metric.
 fn quantity_of(group: &Group<'_>, metric: Metric) -> Quantity {
     match (metric, quantity(group)) {
         (Metric::CpuPerRequest, _) => Quantity::Cpu,
         (Metric::LatencyP50 | Metric::LatencyP99, _) => Quantity::ResponseTime,
-        // Of a run in a closed loop, where the run that names the cases has an open one.
+        // A ratio of a closed loop, where the run that names the cases has an open loop.
         (Metric::Throughput, Quantity::ResponseTime) => Quantity::Requests,
         (Metric::Throughput, rate) => rate,
     }
 }
 
-/// The declared ratios of all runs, those of a case under each other. `main` is the run that names the cases.
+/// The declared ratios of all runs, grouped by case. `main` is the run that names the cases.
 fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
     let groups = groups(main);
     let part = |compared: Compared<'_>| {
@@ -165,7 +165,7 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
     })
 }
 
-/// A label, and behind it the setting, if there is more than one.
+/// A label, followed by the setting if there are several.
 fn in_setting(label: String, group: &Group<'_>) -> String {
     if group.setting().is_empty() {
         label
@@ -189,7 +189,7 @@ fn differing(one: &Differing) -> String {
     format!("{}: {}", one.name, joined(values, " → "))
 }
 
-/// What differs between the runs besides their figures.
+/// A section of the differences between runs besides their figures.
 fn differences(all: &[Differing], cases: Vec<String>) -> Option<Section> {
     let mut blocks = Vec::new();
     for (kind, name) in KINDS {
@@ -202,7 +202,7 @@ fn differences(all: &[Differing], cases: Vec<String>) -> Option<Section> {
     section("What differs", depth, blocks)
 }
 
-/// What differs between so many runs: each value, and how many have it.
+/// A section of the differences among `runs` runs: each value, and how many runs have the value.
 fn differing_in(runs: usize, all: &[Differing]) -> Option<Section> {
     const SHOWN: usize = 6;
     let line = |one: &Differing| {
@@ -235,7 +235,7 @@ fn differences_in_short(all: &[Differing]) -> Text {
     Text::of(Tone::Dim, said)
 }
 
-/// Doubts that a run has itself, under the name that the report gives it.
+/// Doubts within a run, under the run's name in the report.
 fn own_doubts(name: &str, side: &Side) -> Option<Text> {
     let all = side.doubts.join(", ");
     let text = format!("{name} has doubts of its own: {all} (lasthop report {})", side.run);

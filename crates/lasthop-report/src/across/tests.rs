@@ -1,4 +1,4 @@
-//! What a reader is told of runs with a known truth.
+//! Reports of runs with a known truth.
 
 use lasthop_analyse::{
     across::{
@@ -26,7 +26,7 @@ fn run(name: &str, truths: &[Truth]) -> RunData {
     data
 }
 
-/// Against a run of all three.
+/// A diff between this run and a run of all three.
 fn against(new: &[Truth]) -> Diff {
     let mut new = run("new", new);
     new.environment.as_mut().unwrap().kernel = "6.19".to_owned();
@@ -88,7 +88,7 @@ fn cpu_time_is_told_as_what_is_saved_behind_the_throughput() {
     assert!(page.contains("| 30 % → 50 % |"), "{page}");
 }
 
-/// Like the tables of one run.
+/// Old, new and their ratio, as in the tables of a single run.
 #[test]
 fn old_and_new_divide_to_the_ratio_beside_them() {
     let slower = Truth { rate: 23_400.0, ..UNIX };
@@ -141,7 +141,7 @@ fn lines_fit_and_foreign_text_stays_text() {
     }
 }
 
-/// A run of a machine of a kind.
+/// A run on a machine of a kind.
 fn machine(name: &str, kind: &str, unix: f64) -> RunData {
     let mut data = run(name, &[TCP, Truth { rate: unix, ..UNIX }]);
     data.header.labels = [("machine", name), ("instance", kind)]

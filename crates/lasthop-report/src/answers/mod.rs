@@ -1,4 +1,4 @@
-//! The kept answers: made from summaries, and shown without running anything.
+//! Kept answers: made from summaries, and shown without a run.
 
 mod shown;
 
@@ -16,8 +16,8 @@ use crate::{
     units::NBSP,
 };
 
-/// What a run says; `group` is the heading that its experiment stands under, `speed` that of the driver's CPU. `None` if
-/// there is nothing to know: of a run with overload or of cases with themselves, and without figures.
+/// The answer of a run. `group` is the heading of its experiment, `speed` that of the driver's CPU. `None` without
+/// comparable figures: for runs with overload, A/A runs and runs without figures.
 #[must_use]
 pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<Answer> {
     let environment = summary.environment.as_ref()?;
@@ -59,7 +59,7 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
     })
 }
 
-/// What decides how dear TCP on loopback is, in the words of an answer.
+/// The conditions of TCP on loopback, which decide its cost, in the words of an answer.
 #[must_use]
 pub fn conditions_of(environment: &Environment) -> Option<String> {
     conditions(environment).map(|words| plain(&words))
@@ -69,7 +69,7 @@ fn plain(text: &str) -> String {
     text.replace(NBSP, " ")
 }
 
-/// What may be used of a group, if that is more than the reference.
+/// The usable alternatives of a group, if there are any besides the reference.
 fn setting(group: &Group<'_>) -> Option<Setting> {
     let head = group.head();
     let compared = group

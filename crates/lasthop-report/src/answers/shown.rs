@@ -1,4 +1,4 @@
-//! What is known, for people and for spreadsheets.
+//! Answers for people and for spreadsheets.
 
 use indexmap::IndexSet;
 use lasthop_analyse::{
@@ -17,7 +17,7 @@ use crate::{
     wording::{NOT_SHOWN, Quantity, freed, tone, word},
 };
 
-/// A comparison of an answer, and where it is.
+/// A comparison of an answer, with its setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     pub setting: &'a Setting,
@@ -41,7 +41,7 @@ pub fn compared(answer: &Answer) -> impl Iterator<Item = Compared<'_>> {
     })
 }
 
-/// What somebody can choose: the first alternative in all settings, or all alternatives in the only one.
+/// The alternatives to choose from: the first in all settings, or all in the only setting.
 fn choices(answer: &Answer) -> Vec<Compared<'_>> {
     let all: Vec<Compared<'_>> = compared(answer).filter(|one| !one.case.control).collect();
     let Some(first) = all.first().map(|one| &one.case.level) else {
@@ -52,35 +52,35 @@ fn choices(answer: &Answer) -> Vec<Compared<'_>> {
 }
 
 impl Compared<'_> {
-    /// `1.44`, `≥ 3.579`
+    /// The ratio as `1.44` or `≥ 3.579`.
     #[must_use]
     pub fn ratio(&self) -> String {
         let Ratio { of, is_bound, .. } = self.known();
         format!("{}{}", bound(is_bound, of.estimate), ends(of)[1])
     }
 
-    /// Of the last run: `1.35 to 1.55`
+    /// The interval of the last run: `1.35 to 1.55`
     #[must_use]
     pub fn ends(&self) -> String {
         let [low, _, high] = ends(self.against.ratio);
         format!("{low} to {high}")
     }
 
-    /// What it frees at 1,000 requests per second.
+    /// The CPU freed at 1,000 requests per second.
     #[must_use]
     pub fn freed(&self) -> String {
         let saved = self.against.cpu.as_ref().map(|cpu| cpu.saved_us);
         saved.map_or_else(|| NONE.to_owned(), freed)
     }
 
-    /// CPU time of a request by the reference and by the case in microseconds, where these are known to differ.
+    /// CPU time per request of the reference and of the case in microseconds, if these differ for certain.
     fn cpu_us(&self) -> Option<[f64; 2]> {
         let cpu = self.against.cpu.as_ref()?;
         let differ = cpu.verdict.differs() && cpu.saved_us.is_known();
         differ.then_some([self.reference.cpu_us, self.case.cpu_us])
     }
 
-    /// The same as text: `6.2 → 3.9 µs`
+    /// CPU times as text: `6.2 → 3.9 µs`
     #[must_use]
     pub fn cpu(&self) -> String {
         let Some(times) = self.cpu_us() else {
@@ -91,7 +91,7 @@ impl Compared<'_> {
         format!("{texts}{NBSP}{}", unit.name())
     }
 
-    /// Whether the verdict can be relied on.
+    /// How reliable the verdict is.
     #[must_use]
     pub fn sure(&self) -> Cell {
         match &self.against.pooled {
@@ -100,15 +100,15 @@ impl Compared<'_> {
         }
     }
 
-    /// The range in which the ratio of another machine lies: `1.9 to 2.3`
+    /// The prediction range for another machine's ratio: `1.9 to 2.3`
     #[must_use]
     pub fn elsewhere(&self) -> Option<String> {
         let pooled = self.against.pooled.as_ref()?;
         Some(bounds(pooled.next, ratio_places(pooled.next)))
     }
 
-    /// What is known of the ratio: the mean of several runs, with the range in which that of another machine lies, or
-    /// what the only run found, with its interval.
+    /// The best known ratio: the mean of several runs with the prediction range for another machine, or the ratio of
+    /// the only run with its interval.
     fn known(&self) -> Ratio {
         match &self.against.pooled {
             Some(Pooled {
@@ -130,7 +130,7 @@ impl Compared<'_> {
     }
 }
 
-/// `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
+/// The machine in words: `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
 #[must_use]
 pub fn of_machine(answer: &Answer) -> String {
     let Machine {
@@ -153,7 +153,7 @@ pub fn of_machine(answer: &Answer) -> String {
     ))
 }
 
-/// How much data there is, when it was measured, and on what.
+/// The amount of data, and the date and the machine of the measurement.
 #[must_use]
 pub fn provenance(answer: &Answer) -> String {
     let rounds = plural(u64::from(answer.rounds), "round");
@@ -171,7 +171,7 @@ pub fn provenance(answer: &Answer) -> String {
     ))
 }
 
-/// What is known: a line or two of each, or `whole`.
+/// A document of the answers: a line or two for each, or all of each if `whole`.
 #[must_use]
 pub fn document(answers: &[&Answer], whole: bool) -> Document {
     let sections = if whole {
@@ -217,7 +217,7 @@ fn overview(answers: &[&Answer]) -> Section {
     }
 }
 
-/// Of the first setting, on another machine: `GET, pipeline 1, unix: 1.9 to 2.3 times on 2 to 4 CPUs, sure.`
+/// The first setting's ratio on another machine: `GET, pipeline 1, unix: 1.9 to 2.3 times on 2 to 4 CPUs, sure.`
 fn lead(answer: &Answer) -> Option<String> {
     let first = *choices(answer).first()?;
     let parts = [&answer.experiment, &first.setting.name, &first.case.level];
@@ -253,7 +253,7 @@ fn section(answer: &Answer) -> Section {
     }
 }
 
-/// As the report of the run begins, by alternative.
+/// The table that the run's report begins with, ordered by alternative.
 fn table(answer: &Answer) -> Table {
     let mut all: Vec<Compared<'_>> = compared(answer).collect();
     let levels: IndexSet<&str> = all.iter().map(|one| one.case.level.as_str()).collect();
@@ -360,7 +360,7 @@ mod tests {
             let declared = summary.cases.iter().filter_map(|case| summary.declared(case));
             assert_eq!(compared(&answer).count(), declared.filter(usable).count(), "{name}");
             let whole = told(&[&answer], true);
-            // All to the same place; those without a difference may share a row.
+            // Equal decimals for all. Rows without a difference may be merged.
             let places = compared(&answer)
                 .map(|one| ratio_places(one.against.ratio))
                 .max()
@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Commas outside of quotes, and one more.
+    /// The number of fields of a CSV line, counted by commas outside quotes.
     fn csv_fields(line: &str) -> usize {
         1 + line
             .split('"')
@@ -416,7 +416,7 @@ mod tests {
         assert!(told(&[&answer], true).contains("on most machines"));
     }
 
-    /// A published port of Docker is another path than one of podman.
+    /// A published port of Docker takes another path than one of podman.
     #[test]
     fn an_answer_about_containers_names_their_engine() {
         let mut summary = fixtures::patterns();

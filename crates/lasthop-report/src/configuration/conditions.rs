@@ -1,4 +1,4 @@
-//! The conditions under which a configuration works elsewhere and gives what was measured.
+//! The conditions under which a configuration works elsewhere with the measured result.
 
 use lasthop_model::{
     binding::service_of,
@@ -9,7 +9,7 @@ use lasthop_protocol::spec::Address;
 
 use super::Served;
 
-/// Each condition in a sentence.
+/// The conditions, a sentence each.
 pub fn all(link: &ExperimentSummary, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Vec<String> {
     let from = if link.from == "driver" { "clients" } else { &link.from };
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! The configurations of a run: the commands and files with which its servers were started, the winner's first, and what
-//! must be true to use them.
+//! The configurations of a run: the commands and files that started its servers, the winner's first, and the conditions
+//! for using them.
 
 mod conditions;
 
@@ -22,29 +22,29 @@ use lasthop_system::{files, names::Names};
 
 use crate::text;
 
-/// Bytes of the longest file of a record that is shown, and of all of them.
+/// Bytes of the longest shown file, and of all shown files together.
 const LONGEST: u64 = 1 << 20;
 const ROOM: u64 = 64 << 20;
 
-/// Stands for the password of the run.
+/// Replaces the password of the run.
 const PASSWORD: &str = "YOUR_PASSWORD";
 
-/// A heading, and the text below it.
+/// A heading and its text.
 pub type Part = (String, String);
 
-/// What is read of a record.
+/// The parts of a record that show configurations.
 struct Configurations<'a> {
     record: &'a Path,
     data: &'a RunData,
-    /// How many bytes of files may still be read.
+    /// Bytes of files that may still be read.
     room: Cell<u64>,
 }
 
-/// One service as it ran.
+/// A service that ran.
 struct Served {
     name: String,
     place: Place,
-    /// Its folder in the record.
+    /// The service's folder in the record.
     folder: PathBuf,
 }
 
@@ -78,20 +78,20 @@ pub fn shown(record: &Path, data: &RunData, summary: &Summary) -> Result<String,
     Ok(shown.join("\n\n") + "\n")
 }
 
-/// The winner's configuration; none where nothing won, or the record is incomplete.
+/// The winner's configuration; empty if nothing won, or the record is incomplete.
 pub fn of_winner(record: &Path, data: &RunData, summary: &Summary) -> Vec<Part> {
     let plan = winner(summary).and_then(|case| data.header.cases.iter().find(|plan| plan.case == case));
     let parts = plan.and_then(|plan| Configurations::of(record, data).of_case(plan));
     parts.and_then(Result::ok).unwrap_or_default()
 }
 
-/// The case that is faster than its reference, by most; without one the reference, because a change without a gain is not
-/// worth the trouble.
+/// The case with the largest gain over its reference. Without a faster case the reference wins, because a change
+/// without a gain is not worth the trouble.
 fn winner(summary: &Summary) -> Option<&str> {
     let comparisons = summary.cases.iter().filter_map(|case| summary.declared(case));
     let usable = comparisons.filter(|one| summary.invalid(&one.case, &one.reference).is_none());
     let faster = usable.filter(|one| one.verdict == Verdict::Faster);
-    // How far a case is from its reference, whether more or less is better.
+    // The distance of a case from its reference, whether more or less is better.
     let gain = |one: &Comparison| one.ratio.estimate.ln().abs();
     if let Some(best) = faster.max_by(|one, other| gain(one).total_cmp(&gain(other))) {
         return Some(&best.case);
@@ -107,7 +107,7 @@ impl<'a> Configurations<'a> {
         Self { record, data, room }
     }
 
-    /// That of a case as it last worked; `None` if it never did.
+    /// The configuration of a case's last successful trial; `None` if every trial failed.
     fn of_case(&self, plan: &CasePlan) -> Option<Result<Vec<Part>, String>> {
         let rounds = self.data.rounds();
         let up = rounds.filter_map(|round| Some((round.round, round.cases.get(&plan.case)?)));
@@ -116,7 +116,7 @@ impl<'a> Configurations<'a> {
         Some(self.served(&stack).and_then(|served| self.parts(plan, proof, &served)))
     }
 
-    /// What must be true, then commands and files.
+    /// The conditions, then commands and files.
     fn parts(&self, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Result<Vec<Part>, String> {
         let conditions = conditions::all(&self.data.header.experiment, plan, proof, served);
         let conditions = conditions
@@ -143,13 +143,13 @@ impl<'a> Configurations<'a> {
         Ok(parts)
     }
 
-    /// The services of a stack, whose folder in the record this is.
+    /// The services of a stack, from the stack's folder in the record.
     fn served(&self, stack: &Path) -> Result<Vec<Served>, String> {
         let services = &self.data.header.experiment.services;
         let names = files::names_below(self.record, stack).map_err(|cause| self.incomplete(stack, cause))?;
         let names = names.into_iter().filter_map(|name| name.into_string().ok());
         let mut names: Vec<String> = names.filter(|name| services.contains_key(service_of(name))).collect();
-        // In start order; a service with several servers has a folder for each, numbered.
+        // In start order. A service with several servers has a numbered folder for each.
         names.sort_by_cached_key(|name| (services.get_index_of(service_of(name)), name.clone()));
         let one = |name: String| {
             let folder = stack.join(&name);
@@ -164,13 +164,13 @@ impl<'a> Configurations<'a> {
         names.into_iter().map(one).collect()
     }
 
-    /// A file of the record.
+    /// The text of a file in the record.
     fn text(&self, below: &Path) -> Result<String, String> {
         let most = self.room.get().min(LONGEST);
         let bytes = files::read_below(self.record, below, most).map_err(|cause| self.incomplete(below, cause))?;
-        // An empty one takes room, too.
+        // An extra byte, so that empty files are limited too.
         self.room.set(self.room.get().saturating_sub(bytes.len() as u64 + 1));
-        // Those of a run that still goes on, or was killed, name the home folder.
+        // Files of an unfinished or killed run still contain the home folder.
         let bytes = Names::here().without_home(&bytes).into_owned();
         String::from_utf8(bytes).map_err(|_| self.incomplete(below, "it is not text"))
     }
@@ -182,9 +182,9 @@ impl<'a> Configurations<'a> {
     }
 }
 
-/// A line for a shell, with the environment before it.
+/// A shell command line, beginning with the environment.
 fn command(place: &Place) -> String {
-    // A quoted NAME=value would be a command.
+    // A fully quoted NAME=value would be a command.
     let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
     let environment = place.environment.iter();
     let environment: String = environment
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A record whose newest round has this `place.json` for each of its two stacks.
+    /// A record whose newest round has a `place.json` for each of two stacks.
     fn record(places: [Value; 2]) -> (tempfile::TempDir, RunData) {
         let data = testing::healthy();
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Quantities that follow from several cases, one table per kind of value.
+//! Quantities derived from several cases, in one table per kind of value.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::summary::{Derived, Measured, Outside, Summary};
@@ -23,7 +23,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
         return None;
     }
     let all: Vec<&Derived> = summary.derived.iter().collect();
-    // Values of one quantity follow each other, as the plan has them.
+    // Values of a quantity are adjacent, as in the plan.
     let by_quantity = all.chunk_by(|one, other| one.quantity == other.quantity);
     let (places, times): (Vec<&[&Derived]>, Vec<_>) = by_quantity.partition(|of| is_place(of));
     let tables = [time_table(summary, &times), crossover_table(summary, &places.concat())];
@@ -31,7 +31,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     parts::section("What follows from several cases", Depth::Folded, blocks)
 }
 
-/// The times alone, a row for each quantity and setting.
+/// Derived times, in a row for each quantity and setting.
 pub fn brief(summary: &Summary) -> Option<Table> {
     let times = summary
         .derived
@@ -68,13 +68,13 @@ pub fn brief(summary: &Summary) -> Option<Table> {
     Some(columns.table())
 }
 
-/// A crossover is a level, everything else a time.
+/// Whether the values are levels: a crossover is a level, every other quantity a time.
 fn is_place(of: &[&Derived]) -> bool {
     of.iter()
         .any(|derived| derived.outside.is_some() || derived.value.as_ref().is_some_and(|value| value.unit != "us"))
 }
 
-/// A derived quantity, in the unit of those of its name.
+/// A derived quantity, in the unit of all quantities with its name.
 struct Line<'a> {
     derived: &'a Derived,
     label: String,
@@ -127,7 +127,7 @@ impl Line<'_> {
     }
 }
 
-/// The levels that vary within a quantity, besides what is compared.
+/// The levels that vary within a quantity, except the compared factor.
 fn varying(summary: &Summary, all: &[&Derived], one: &Derived) -> String {
     phrases(
         summary,
@@ -148,7 +148,7 @@ fn label(summary: &Summary, all: &[&Derived], derived: &Derived) -> String {
     }
 }
 
-/// From which level on a transport differs by less than the margin.
+/// The level from which on a transport differs by less than the margin.
 fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
     all.first()?;
     let level = |derived: &Derived, value: f64| {

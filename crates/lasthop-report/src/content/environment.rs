@@ -26,7 +26,7 @@ pub fn section(summary: &Summary) -> Option<Section> {
     parts::section("Environment", Depth::Folded, blocks)
 }
 
-/// Where and when it was measured.
+/// Place and time of the measurement.
 pub fn origin(summary: &Summary) -> Text {
     let machine = summary.environment.as_ref().map(machine);
     let minute = summary.started.get(..16);
@@ -34,8 +34,8 @@ pub fn origin(summary: &Summary) -> Text {
     Text::of(Tone::Dim, joined(machine.into_iter().chain(when), " · "))
 }
 
-/// What decides how dear TCP on loopback is, whatever is asked: `TCP: cubic, MTU 65,536; packet filter: none`. `None` of a
-/// record that has neither.
+/// The conditions that decide the cost of TCP on loopback in any experiment:
+/// `TCP: cubic, MTU 65,536; packet filter: none`. `None` if the record has neither.
 pub fn conditions(environment: &Environment) -> Option<String> {
     let congestion = environment.sysctl.get("net.ipv4.tcp_congestion_control").cloned();
     let mtu = environment.loopback_mtu;
@@ -46,7 +46,7 @@ pub fn conditions(environment: &Environment) -> Option<String> {
     (!tcp.is_empty()).then(|| format!("TCP: {tcp}; packet filter: {passed}"))
 }
 
-/// The range over the cases that were calibrated.
+/// The range of headroom over the calibrated cases.
 fn headroom(summary: &Summary) -> Option<String> {
     let times = || summary.cases.iter().filter_map(|case| case.headroom);
     let least = times().fold(f64::INFINITY, f64::min);
@@ -121,7 +121,7 @@ fn run(summary: &Summary) -> String {
     format!("run {}, seed {}, {ended}{resumed}", summary.run, summary.seed)
 }
 
-/// How long they were.
+/// The lengths of trials.
 fn trials(summary: &Summary) -> String {
     let usual = format!("trials of {}", Seconds(summary.settings.trial_seconds));
     joined(
@@ -135,7 +135,7 @@ fn trials(summary: &Summary) -> String {
     )
 }
 
-/// What the run's time was used for.
+/// How the run's time was spent.
 fn time(time: &TimeUse) -> String {
     let parts = [
         (time.measured, "measuring"),
@@ -148,7 +148,7 @@ fn time(time: &TimeUse) -> String {
     format!("time: {}", shares.join(", "))
 }
 
-/// Everything else known about the machine and the settings.
+/// All other facts about the machine and the settings.
 pub fn detail(summary: &Summary) -> Option<Section> {
     let environment = summary.environment.as_ref()?;
     let mut items = vec![

@@ -17,7 +17,7 @@ use crate::{
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let mut kinds: IndexMap<(&Stage, String), Vec<&Failure>> = IndexMap::new();
     for failure in &summary.failures {
-        // The same failure has other ports and numbers of rounds each time.
+        // Ports and numbers of rounds differ between repetitions of a failure.
         let without_numbers = failure.cause.replace(|letter: char| letter.is_ascii_digit(), "");
         let key = (&failure.stage, without_numbers);
         kinds.entry(key).or_default().push(failure);

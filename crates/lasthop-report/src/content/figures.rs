@@ -25,7 +25,7 @@ use crate::{
     wording::{Quantity, listed, margin, tone, word},
 };
 
-/// Rates, latencies and ratios. Groups measured in bytes per second get a separate table.
+/// Rates, latencies and ratios. Groups in bytes per second get a separate table.
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let (bulk, plain): (Vec<&Group<'_>>, Vec<&Group<'_>>) = groups.iter().partition(|group| group.is_bulk());
     let tables = [plain, bulk];
@@ -40,7 +40,7 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     }
 }
 
-/// What quantities are that are not requests/s.
+/// Explains quantities other than requests/s.
 pub fn explained(groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
     let measured = cases(groups).filter_map(|(_, case)| Some((case, case.metrics.as_ref()?)));
     let all = [
@@ -50,13 +50,13 @@ pub fn explained(groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
     all.into_iter().flatten().map(Block::legend)
 }
 
-/// Requests that are timed together, because they share a connection that is closed after them.
+/// The number of requests that are timed together, because they share a connection that is closed after them.
 fn unit(case: &CaseSummary) -> Option<u32> {
     let load = &case.load;
     (load.reuse == Reuse::PerRequest && load.requests_per_connection > 1).then_some(load.requests_per_connection)
 }
 
-/// What the percentiles refer to if not to single requests.
+/// Explains percentiles that refer to several requests together.
 fn units<'a>(measured: impl Iterator<Item = &'a CaseSummary>) -> Option<String> {
     let units: BTreeSet<u32> = measured.filter_map(unit).collect();
     let many = joined(units.iter().map(|unit| Count(u64::from(*unit)).to_string()), " or ");
@@ -76,7 +76,7 @@ fn response_times<'a>(measured: impl Iterator<Item = &'a CaseSummary>) -> Option
     })
 }
 
-/// Explains the figures of requests that nobody answers.
+/// Explains the figures of requests without replies.
 fn times_in_send<'a>(mut measured: impl Iterator<Item = &'a Metrics>) -> Option<String> {
     let text = "Received is what the server counted while the driver sent, and ratios refer to it. Lost is what it never \
                 received, also later. p50 and p99 are the time that a send took.";
@@ -103,7 +103,7 @@ fn lines<'a>(groups: impl IntoIterator<Item = &'a Group<'a>>) -> Vec<Line<'a>> {
     lines.collect()
 }
 
-/// The rows under their settings, with the cases without figures.
+/// Rows by setting, including cases without figures.
 fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
     let lines = lines(groups.iter().copied());
     lines.iter().find_map(|line| line.metrics)?;
@@ -113,7 +113,7 @@ fn table<'a>(groups: &[&'a Group<'a>]) -> Option<Block> {
     Some(Block::Table(columns.noted(without).table()))
 }
 
-/// Cases under their settings.
+/// Columns that begin with the names of cases, by setting.
 fn named<'a>(lines: &'a [Line<'a>]) -> Columns<'a, Line<'a>> {
     let title = lines.first().map_or("", |line| case_title(line.group.summary()));
     Columns::of(lines)
@@ -121,11 +121,11 @@ fn named<'a>(lines: &'a [Line<'a>]) -> Columns<'a, Line<'a>> {
         .under(|line| line.group.setting())
 }
 
-/// The [`COLUMNS`] for people.
+/// Adds the [`COLUMNS`] for people.
 fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
     let is_bulk = lines.iter().all(|line| line.group.is_bulk());
     let is_one_way = lines.iter().all(|line| line.group.is_one_way());
-    // A rate that was kept need not be shown twice.
+    // A rate that was kept need not be repeated.
     let is_kept = |metrics: &Metrics| metrics.open_loop.as_ref().is_some_and(|open| open.reached);
     let kept = lines.iter().filter_map(|line| line.metrics).all(is_kept);
     let shown = COLUMNS.iter().filter_map(|column| Some((column.shown?, column)));
@@ -142,7 +142,7 @@ fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) ->
             _ => title,
         });
         let values = |line: &Line<'_>| -> Vec<Option<f64>> {
-            // What an open loop was asked for has a case without figures, too.
+            // The requested rate is known even for a case without figures, but is not shown there.
             let of = |(_, figure): &(Shown, &CaseColumn)| line.metrics.and_then(|_| figure.of(line.case));
             alike.iter().map(of).collect()
         };
@@ -164,7 +164,7 @@ fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) ->
     columns
 }
 
-/// The CPU time of all services together against that of the reference.
+/// Adds the CPU time of all services together, and its ratio to the reference.
 fn cpu_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Columns<'a, Line<'a>> {
     fn of<'b>(line: &Line<'b>) -> Option<&'b Comparison> {
         line.group.comparison(line.case, Metric::CpuPerRequest)
@@ -176,13 +176,13 @@ fn cpu_columns<'a>(columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) -> Column
     let ratio = |line: &Line<'_>| match of(line) {
         Some(one) => Some(Ratio {
             of: one.ratio,
-            // What must not be used has no colour.
+            // An unusable result has no colour.
             tone: if is_invalid(line) {
                 Tone::Plain
             } else {
                 tone(one.verdict)
             },
-            // A driver at its limit bounds the speed, not the cost.
+            // A saturated driver bounds the speed, not the CPU time.
             is_bound: false,
         }),
         None => line.case.reference.then_some(Ratio::REFERENCE),
@@ -245,7 +245,7 @@ fn measured<'a>(lines: &[Line<'a>]) -> impl Iterator<Item = &'a Metrics> {
     lines.iter().filter_map(|line| line.metrics)
 }
 
-/// The driver, and the services if there are several: a single one is all of them.
+/// The driver, and the services if there are several: the column of all services covers a single service.
 fn roles(lines: &[Line<'_>]) -> IndexSet<String> {
     let all = measured(lines).flat_map(|metrics| metrics.cpu_per_request.of_all());
     let mut roles: IndexSet<String> = all.map(|(role, _)| role.to_owned()).collect();
@@ -255,7 +255,7 @@ fn roles(lines: &[Line<'_>]) -> IndexSet<String> {
     roles
 }
 
-/// Every comparison by every metric.
+/// All comparisons by all metrics.
 pub fn comparison_section(summary: &Summary) -> Option<Section> {
     let all = &summary.comparisons;
     let verdict = |c: &Comparison| match summary.invalid(&c.case, &c.reference) {

@@ -1,4 +1,4 @@
-//! By which layers of work the CPU time of a case differs from that of its reference, from profile trials.
+//! The layers of CPU time by which a case differs from its reference, from profile trials.
 
 use lasthop_analyse::{
     groups::{Compared, Group, groups},
@@ -16,14 +16,14 @@ use crate::{
     wording::listed,
 };
 
-/// How many kinds of events are named.
+/// The most kinds of events that are named.
 const EVENTS: usize = 6;
-/// More than this share of a difference is most of it.
+/// A share of a difference beyond which it is called most of the difference.
 const MOST: f64 = 0.6;
-/// With more roles there is no column for each.
+/// The most roles with a column each.
 const ROLES: usize = 3;
 
-/// The layers of one comparison; nothing if it has no profile trials.
+/// The layers of a comparison; empty without profile trials.
 pub fn of(compared: Compared<'_>) -> Vec<Block> {
     let Some((explained, found)) = difference(compared) else {
         return Vec::new();
@@ -44,8 +44,8 @@ pub fn of(compared: Compared<'_>) -> Vec<Block> {
     .collect()
 }
 
-/// The same in a paragraph: the layers that certainly differ, and where each role spends what that does not touch.
-/// `None` unless both cases have profile trials.
+/// The layers in a paragraph: those that certainly differ, and where each role spends the rest of its CPU time. `None`
+/// unless both cases have profile trials.
 #[must_use]
 pub fn in_words(summary: &Summary, case: &str) -> Option<String> {
     let groups = groups(summary);
@@ -91,7 +91,7 @@ fn kept(explained: &Explained, role: &str, of: &ProfiledRole, differing: &[&Laye
     let all = of.layers.values().sum::<f64>() + of.not_attributed_us;
     let differs = |layer: &str| differing.iter().any(|saving| saving.layer == layer);
     let same = || of.layers.iter().filter(|(layer, _)| !differs(layer));
-    // The largest first.
+    // The largest layer, because layers are sorted by size.
     let (most, us) = same().next()?;
     let sum: f64 = same().map(|(_, us)| us).sum();
     Some(format!(
@@ -112,7 +112,7 @@ fn names(compared: Compared<'_>) -> (String, String) {
     )
 }
 
-/// -1 where the case takes more.
+/// The sign of a saving: -1 if the case takes more.
 fn sign(found: &LayerDifference) -> f64 {
     if found.saved.interval.estimate < 0.0 { -1.0 } else { 1.0 }
 }
@@ -151,7 +151,7 @@ fn mostly(explained: &Explained, found: &LayerDifference) -> String {
     let whole = found.saved.interval.estimate;
     let mut sum = 0.0;
     let mut names = Vec::new();
-    // The largest first.
+    // Layers are sorted by size.
     for saving in &found.layers {
         let saved = saving.saved.interval.estimate;
         if sum / whole < MOST && saved / whole > 0.0 {
@@ -165,7 +165,7 @@ fn mostly(explained: &Explained, found: &LayerDifference) -> String {
     format!(", mostly in {}", listed(&names))
 }
 
-/// A time in the unit of the whole difference and to its digits, so that parts can be added up.
+/// A time in the unit and with the decimals of the whole difference, so that parts add up.
 fn written(micros: f64, whole: f64) -> String {
     let unit = TimeUnit::of(whole).micros();
     let places = 2_usize.saturating_sub((whole.abs() / unit).max(1.0).log10() as usize);
@@ -204,7 +204,7 @@ fn lines<'a>(explained: &'a Explained, found: &'a LayerDifference) -> Vec<Line<'
 
 fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
     let unit = TimeUnit::of(found.saved.interval.estimate);
-    // All cells of a table are written alike. What is 0 has no sign.
+    // All cells have the same format. Adding 0.0 removes the sign of -0.
     let write = |value: f64| written(value * sign + 0.0, found.saved.interval.estimate);
     let interval = |line: &Line<'_>| {
         line.ends.map_or(String::new(), |ends| {
@@ -228,7 +228,7 @@ fn table(found: &LayerDifference, lines: &[Line<'_>], sign: f64) -> Table {
     columns.table()
 }
 
-/// An event of the kernel, as often as it is with the reference and with the case.
+/// A kernel event, with its counts per request for the reference and for the case.
 struct Event<'a> {
     name: &'a str,
     before: f64,
@@ -236,7 +236,7 @@ struct Event<'a> {
     saved: Option<&'a Measured>,
 }
 
-/// How often the kernel does what, by how much that differs.
+/// Kernel events per request, sorted by their difference.
 fn events<'a>([reference, case]: &[String; 2], found: &'a LayerDifference) -> Option<Table> {
     let of = |(name, [now, before]): (&'a String, &[f64; 2])| Event {
         name,
@@ -272,7 +272,7 @@ fn kernel(found: &LayerDifference) -> Option<String> {
     ))
 }
 
-/// How the driver's threads spend the time of a request.
+/// How the driver's threads spend the duration of a request.
 fn time(titles: &[String; 2], compared: Compared<'_>, explained: &Explained) -> Option<Table> {
     let of = |case: &str| explained.cases.get(case)?.roles.get("driver")?.time;
     let times: Vec<ThreadTime> = [compared.reference, compared.case]
@@ -289,7 +289,7 @@ fn time(titles: &[String; 2], compared: Compared<'_>, explained: &Explained) -> 
     Some(columns.table())
 }
 
-/// Where a difference in CPU time makes none in time.
+/// Says that a difference in CPU time makes no request shorter or longer.
 fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> Option<String> {
     use lasthop_analyse::summary::Metric;
     let cpu = compared.group.comparison(compared.case, Metric::CpuPerRequest)?;
@@ -301,10 +301,10 @@ fn saves_no_time((case, _): &(String, String), compared: Compared<'_>) -> Option
     })
 }
 
-/// An interval that is wider than this factor says nothing of what observing costs.
+/// The widest interval, as a factor, that still says something about the cost of observing.
 const TOO_WIDE: f64 = 2.0;
 
-/// What observing costs, of the case that it slows down most.
+/// The cost of observing, for the case that slows down most.
 pub fn cost(groups: &[Group<'_>]) -> Option<Block> {
     let explained = groups.first()?.summary().explained.as_ref()?;
     let known = explained

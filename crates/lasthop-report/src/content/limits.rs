@@ -1,11 +1,11 @@
-//! How cases stand to the limits of `--fail-if`.
+//! Results of the limits of `--fail-if`.
 
 use lasthop_analyse::summary::{Held, Standing};
 
 use super::parts;
 use crate::document::{Block, Depth, Section, Text, Tone};
 
-/// How cases stand to the user's limits; `None` without any.
+/// Results of the user's limits; `None` without limits.
 #[must_use]
 pub fn limits(held: &[Held]) -> Option<Section> {
     let item = |one: &Held| {

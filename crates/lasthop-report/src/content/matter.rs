@@ -14,7 +14,7 @@ use crate::{
     wording::{freed, margin, matters_below},
 };
 
-/// A case, and what its differences are worth.
+/// A case, and the value of its differences.
 struct Line<'a> {
     setting: String,
     label: String,
@@ -23,7 +23,7 @@ struct Line<'a> {
     cpu: Option<Worth<'a>>,
 }
 
-/// A saving per request, and whether it is one.
+/// A saving per request, with its verdict.
 #[derive(Clone, Copy)]
 struct Worth<'a> {
     verdict: Verdict,
@@ -52,7 +52,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
 fn lines<'a>(group: &'a Group<'a>) -> Vec<Line<'a>> {
     let line = |compared: Compared<'a>| {
         let by = |metric| group.comparison(compared.case, metric).and_then(worth);
-        // The mean time of a request, as the verdict. In an open loop, or if the mean is unknown, the median.
+        // The mean time of a request, as in the verdict. In an open loop, or if the mean is unknown, the median.
         Some(Line {
             setting: group.setting(),
             label: group.label(compared.case),
@@ -95,7 +95,7 @@ fn table(summary: &Summary, lines: &[Line<'_>]) -> Table {
     .table()
 }
 
-/// For which handlers a saving matters. A column without any entry is left out.
+/// Adds a column of handlers for which a saving matters, unless it would be empty.
 fn below<'a>(
     columns: Columns<'a, Line<'a>>,
     title: &str,
@@ -115,7 +115,7 @@ impl Worth<'_> {
         self.materiality.break_even.is_some()
     }
 
-    /// The handlers that the difference matters to.
+    /// The handlers for which the saving matters.
     fn below(&self, reference: &str) -> String {
         let handler = self.materiality.break_even.as_ref();
         handler.map_or(NONE.to_owned(), |handler| {
@@ -129,7 +129,7 @@ impl Worth<'_> {
     }
 }
 
-/// If no difference was found, how large it can be at most.
+/// The largest possible difference, if none was found.
 fn nothing_found(lines: &[Line<'_>]) -> String {
     let times = || lines.iter().map(|line| line.time.materiality);
     let low = times().map(|time| time.saved_us.low).fold(f64::INFINITY, f64::min);
@@ -141,7 +141,7 @@ fn nothing_found(lines: &[Line<'_>]) -> String {
     )
 }
 
-/// What the columns mean, and what they are silent about.
+/// Explains the columns and their gaps.
 fn legend(summary: &Summary, lines: &[Line<'_>]) -> String {
     let all = || lines.iter().flat_map(|line| [Some(line.time), line.cpu]).flatten();
     let costs = all().any(|worth| worth.materiality.saved_us.estimate < 0.0);

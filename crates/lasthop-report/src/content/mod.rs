@@ -1,5 +1,5 @@
-//! What a report for people says, in this order: answer, table, does it matter, why, doubts, failures,
-//! environment. One file per part; the format comes later.
+//! The content of a report for people, in this order: answer, table, does it matter, why, doubts, failures,
+//! environment. Each part has a file; formats are applied later.
 
 mod derived;
 mod environment;
@@ -37,7 +37,7 @@ use super::{
     units::{NBSP, Seconds, plural},
 };
 
-/// A part of a report, in the order of one that is text.
+/// A part of a report, in the order of reports as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     CutOff,
@@ -58,7 +58,7 @@ pub enum Part {
     Detail,
 }
 
-/// The parts of a report that have something to say.
+/// The parts of a report that are not empty.
 #[must_use]
 pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     let groups = groups(summary);
@@ -106,7 +106,7 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
     known.collect()
 }
 
-/// What to do, and what is to be said besides: at least one line.
+/// The advice and further sentences: at least one line.
 #[must_use]
 pub fn answer(summary: &Summary) -> Vec<Text> {
     match &summary.overload {
@@ -115,7 +115,7 @@ pub fn answer(summary: &Summary) -> Vec<Text> {
     }
 }
 
-/// What to do, in a line; of a run with overload, what became of it.
+/// The advice in a line; for a run with overload, its result.
 #[must_use]
 pub fn advice(summary: &Summary) -> Text {
     match &summary.overload {
@@ -124,7 +124,7 @@ pub fn advice(summary: &Summary) -> Text {
     }
 }
 
-/// The result in one line.
+/// The result in a line.
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     match &summary.overload {
@@ -148,7 +148,7 @@ pub fn title(summary: &Summary) -> String {
     format!("{}: {}", summary.experiment, summary.title)
 }
 
-/// What was measured, in one line: the link, what all cases share, and how much data there is.
+/// The subject of the measurement in a line: the link, settings that all cases share, and the amount of data.
 #[must_use]
 pub fn subtitle(summary: &Summary) -> Text {
     let shared = [
@@ -173,13 +173,13 @@ pub fn subtitle(summary: &Summary) -> Text {
     Text::of(Tone::Dim, format!("{shared} · {amount}"))
 }
 
-/// What a published port, a bridge or a volume was made by.
+/// The engine of a published port, a bridge or a volume.
 fn engine(summary: &Summary) -> String {
     let environment = summary.environment.as_ref();
     environment.and_then(Environment::engine_in_words).unwrap_or_default()
 }
 
-/// The rate, if all cases share it. Otherwise the table shows each.
+/// The rate, if all cases share it. Otherwise the table shows each rate.
 fn pace(summary: &Summary) -> String {
     let mut loads = summary.cases.iter().map(|case| &case.load);
     if summary.overload.is_some() {

@@ -1,6 +1,6 @@
-//! A run with overload: what is served, a table of what each case does beyond, and one of every load.
+//! A run with overload: the load that is served, a table of each case beyond that load, and a table of every load.
 //!
-//! Two figures joined by a dash are the least and the most of the repetitions.
+//! Two figures joined by a dash are the lowest and the highest of the repetitions.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_analyse::{
@@ -19,13 +19,13 @@ use crate::{
     words,
 };
 
-/// Shares below this are not worth a word.
+/// The smallest share worth mentioning.
 const WORTH_A_WORD: f64 = 0.01;
-/// CPU time of others, as a share of the machine's, and lateness of the driver that are worth a doubt.
+/// CPU time of others, as a share of the machine's, and the driver's lateness in milliseconds: more is a doubt.
 const FOREIGN: f64 = 0.1;
 const LATE_MS: f64 = 10.0;
 
-/// A case of a group with what was found of it.
+/// A case of a group with its result.
 #[derive(Clone, Copy)]
 struct Loaded<'a> {
     group: &'a Group<'a>,
@@ -34,9 +34,9 @@ struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// The highest load up to which all are served.
+    /// The highest load up to which all requests are served.
     fn highest(&self) -> Option<&'a OverloadPoint> {
-        // "Up to" a load means at each lower one, too.
+        // "Up to" a load includes each lower load.
         self.found.points.iter().take_while(|point| point.served).last()
     }
 
@@ -57,12 +57,12 @@ fn cases<'a>(group: &'a Group<'a>, overload: &'a Overload) -> Vec<Loaded<'a>> {
     group.cases.iter().filter_map(of).collect()
 }
 
-/// What the cases of a group have in common, if there are several groups.
+/// The levels that a group's cases share, if there are several groups.
 fn setting(group: &Group<'_>) -> Option<Text> {
     (!group.setting().is_empty()).then(|| Text::of(Tone::Strong, capital(&group.setting())))
 }
 
-/// How much is served, in at most ten words.
+/// The load that is served, in at most ten words.
 pub fn advice(groups: &[Group<'_>], overload: &Overload) -> Text {
     let settings: Vec<Vec<Loaded<'_>>> = groups.iter().map(|group| cases(group, overload)).collect();
     let all = || settings.iter().flatten();
@@ -89,13 +89,13 @@ pub fn advice(groups: &[Group<'_>], overload: &Overload) -> Text {
     })
 }
 
-/// What the headline of an overload is made of.
+/// Values for the headline of an overload.
 #[derive(Default, Serialize)]
 struct Served {
     offered: bool,
-    /// The highest load that is served, in words; `None` if it depends on the setting, or none is.
+    /// The highest load that is served, in words; `None` if it depends on the setting, or no load is.
     up_to: Option<String>,
-    /// Whose that is; empty if all serve it.
+    /// The cases that serve this load; empty for all.
     who: Vec<String>,
     /// Whether no case serves all requests at any load.
     nothing: bool,
@@ -115,7 +115,7 @@ fn of_capacity(times: f64) -> String {
     }
 }
 
-/// What each case serves, and what it does at the highest load.
+/// The load that each case serves, and its behaviour at the highest load.
 pub fn answer(groups: &[Group<'_>], overload: &Overload) -> Vec<Block> {
     let rows: Vec<Loaded<'_>> = groups.iter().flat_map(|group| cases(group, overload)).collect();
     let points = rows.iter().flat_map(|one| &one.found.points);
@@ -159,7 +159,7 @@ fn not_served(point: &OverloadPoint) -> String {
     joined(worth.map(|(share, what)| format!("{} {what}", shares(share))), ", ")
 }
 
-/// The loads and what became of them.
+/// A section of all loads and their results.
 pub fn section(groups: &[Group<'_>], overload: &Overload) -> Option<Section> {
     let mut blocks = vec![Block::Paragraph(how(overload))];
     for group in groups {
@@ -173,7 +173,7 @@ pub fn section(groups: &[Group<'_>], overload: &Overload) -> Option<Section> {
     parts::section("Offered load and what became of it", Depth::Open, blocks)
 }
 
-/// What makes the figures worse than the servers are.
+/// Disturbances that make the servers look worse than they are.
 fn doubts(overload: &Overload) -> Vec<Text> {
     let mut said = Vec::new();
     if overload.foreign_share >= FOREIGN {
@@ -207,7 +207,7 @@ fn how(overload: &Overload) -> Text {
     .into()
 }
 
-/// A row for each load of each case.
+/// A table with a row for each load of each case.
 fn table(cases: &[Loaded<'_>]) -> Table {
     let rows = cases
         .iter()
@@ -215,7 +215,7 @@ fn table(cases: &[Loaded<'_>]) -> Table {
     let rows: Vec<(&Loaded<'_>, &OverloadPoint)> = rows.collect();
     let points: Vec<&OverloadPoint> = rows.iter().map(|(_, point)| *point).collect();
     let left = |share: Span| {
-        // It would read 0.0 %.
+        // Smaller shares would read 0.0 %.
         if share.most < 0.0005 {
             String::new()
         } else {
@@ -251,7 +251,7 @@ fn table(cases: &[Loaded<'_>]) -> Table {
     columns.table()
 }
 
-/// Every way in which requests ended without a correct reply, the most frequent first.
+/// All ways in which requests ended without a correct reply, the most frequent first.
 fn kinds(points: &[&OverloadPoint]) -> Vec<String> {
     let mut counts: IndexMap<String, f64> = IndexMap::new();
     for (name, wrong) in points.iter().flat_map(|point| &point.wrong) {
@@ -264,7 +264,7 @@ fn kinds(points: &[&OverloadPoint]) -> Vec<String> {
 
 type Counter<'a> = Box<dyn Fn(&OverloadPoint) -> Span + 'a>;
 
-/// What the kernel counted and what logs say, where there is any.
+/// Counts by the kernel and from logs, if there are any.
 fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
     let none = Span {
         least: 0.0,
@@ -282,7 +282,7 @@ fn counters<'a>(points: &[&'a OverloadPoint]) -> Vec<(String, Counter<'a>)> {
             Box::new(move |point| point.logged.get(meaning).copied().unwrap_or(none)),
         ));
     }
-    // Usually they are the same.
+    // The two counts usually agree.
     if points.iter().any(|point| point.listen_drops != point.listen_overflows) {
         all.insert(1, ("ListenDrops".to_owned(), Box::new(|point| point.listen_drops)));
     }
@@ -311,7 +311,7 @@ fn wrong_title(name: &str) -> String {
         .map_or_else(|| name.replace('-', " "), str::to_owned)
 }
 
-/// One figure, or the least and the most.
+/// One figure, or the lowest and the highest.
 fn span(span: Span, text: impl Fn(f64) -> String) -> String {
     let least = text(span.least);
     let most = text(span.most);
@@ -334,7 +334,7 @@ fn shares(share: Span) -> String {
     format!(
         "{}{NBSP}%",
         span(share, |share| match share * 100.0 {
-            // Above, one decimal would make it 10.0.
+            // From 9.95 on, one decimal would print 10.0.
             percent if percent < 9.95 => format!("{percent:.1}"),
             percent => format!("{percent:.0}"),
         })
@@ -350,7 +350,7 @@ fn time(milliseconds: f64) -> String {
     format!("{}{NBSP}{name}", significant(milliseconds / divisor, 2))
 }
 
-/// Milliseconds in the unit in which a time is written, and its name.
+/// Milliseconds in a readable unit, and the name of the unit.
 fn unit(milliseconds: f64) -> (f64, &'static str) {
     if milliseconds >= 1_000.0 {
         (1_000.0, "s")
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Two cases at capacity and at three times that: the headline and the cells of the first table.
+    /// The headline and the cells of the first table, for two cases at capacity and at three times capacity.
     fn said(unix: [OverloadPoint; 2], tcp: [OverloadPoint; 2]) -> (String, Vec<Vec<String>>) {
         let mut summary: Summary = fixtures::three_transports();
         summary.cases.truncate(2);

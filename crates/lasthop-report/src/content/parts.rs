@@ -1,4 +1,4 @@
-//! What several parts of a report have in common.
+//! Functions that several parts of a report share.
 
 use lasthop_analyse::{
     groups::Group,
@@ -15,7 +15,7 @@ pub fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Option<Section>
     (!blocks.is_empty()).then_some(Section { title, depth, blocks })
 }
 
-/// A section that needs no heading; `None` without anything to say.
+/// A section without a heading; `None` without blocks.
 pub fn untitled(blocks: Vec<Block>) -> Option<Section> {
     Some(Section {
         title: None,
@@ -23,12 +23,12 @@ pub fn untitled(blocks: Vec<Block>) -> Option<Section> {
     })
 }
 
-/// Title of the column with the names of the cases.
+/// Title of the column of case names.
 pub fn case_title(summary: &Summary) -> &str {
     if summary.aa { "case" } else { &summary.compared }
 }
 
-/// The full name of a case, for text that stands alone: transport and setting.
+/// The full name of a case for text out of context: transport and setting.
 pub fn full_name(group: &Group<'_>, case: &CaseSummary) -> String {
     group.name(case) + &group.in_brackets()
 }

@@ -1,4 +1,4 @@
-//! The path that the link takes to a container, in words.
+//! The path of the link to a container, in words.
 
 use super::parts::{self, full_name};
 use crate::document::{Block, Depth, Section, Text, Tone};

@@ -1,4 +1,4 @@
-//! Where the ratios of a run lie in the ranges that are published for other machines.
+//! Compares the ratios of a run with the published ranges for other machines.
 
 use lasthop_analyse::{
     answers::{Answer, answers},
@@ -14,10 +14,10 @@ use crate::{
     units::{NBSP, bounds, ratio, ratio_places},
 };
 
-/// Of more ratios outside, the rest is counted.
+/// The most outside ratios that are named; others are counted.
 const MOST_NAMED: usize = 3;
 
-/// How many lie inside, which do not, and by what this machine differs that a record knows.
+/// The number of ratios inside, the names of those outside, and the differences of this machine that a record knows.
 pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
     let compared = groups.iter().flat_map(Group::compared);
     let placed: Vec<(Compared<'_>, Interval)> = compared
@@ -69,7 +69,7 @@ fn outside(one: &Compared<'_>, range: Interval) -> String {
     )
 }
 
-/// What records know of the machine that changes ratios.
+/// Recorded differences of the machine that change ratios.
 fn differences(summary: &Summary, answer: &Answer) -> String {
     let Some(here) = &summary.environment else {
         return String::new();
@@ -78,7 +78,7 @@ fn differences(summary: &Summary, answer: &Answer) -> String {
     if size(here.cpus) != size(answer.machine.cpus) {
         all.push([size(here.cpus).to_owned(), size(answer.machine.cpus).to_owned()]);
     }
-    // Those of an engine's own networks vary with its rules, which are a part of what is measured.
+    // Conditions of an engine's own networks vary with its rules, which are part of the measurement.
     if let (Some(own), Some(there), None) = (conditions(here), &answer.machine.conditions, here.engine())
         && own.replace(NBSP, " ") != *there
     {

@@ -1,5 +1,5 @@
-//! The reading: what to do in a line, each alternative against the reference in a row, and below it a sentence about
-//! each thing that is to be said besides.
+//! The reading: the advice in a line, a table of alternatives against the reference, and a sentence for each further
+//! point.
 
 use std::collections::BTreeSet;
 
@@ -29,24 +29,24 @@ use crate::{
     words::{own, say},
 };
 
-/// What templates may say of a decision.
+/// Values for the templates of a decision.
 #[derive(Serialize)]
 struct Said {
     advice: Advice,
-    /// Whether nothing but the way to the server differs, of which one is to be chosen.
+    /// Whether the alternatives are only ways to reach the server.
     is_way: bool,
     wait: Option<SaidWait>,
-    /// With a wait: what the other comparisons say.
+    /// With a wait: the advice of the other comparisons.
     otherwise: String,
     perhaps: bool,
-    /// The alternative and the reference, as they stand in a sentence.
+    /// The alternative and the reference, as words of a sentence.
     who: String,
     than: String,
     depends_on: String,
-    /// The only level of that for which it is worse.
+    /// The only level of `depends_on` for which the alternative is worse.
     except: Option<String>,
     margin: String,
-    /// Up to which CPU time of one's own it matters: nothing, a time, or the least and the most.
+    /// Handlers, in CPU time, for which the difference matters: empty, one time, or the shortest and the longest.
     limits: Vec<String>,
     as_good: Vec<String>,
     open: Vec<String>,
@@ -55,12 +55,12 @@ struct Said {
     why: String,
 }
 
-/// What templates may say of a wait that is no work: the longest, and the cases that wait alike.
+/// Values for the templates of a wait: the longest, and the cases with a similar wait.
 #[derive(Serialize)]
 struct SaidWait {
     cause: WaitCause,
     cases: Vec<String>,
-    /// Mean over all requests, and what of them is left without it.
+    /// The mean time over all requests, and the remaining time without the wait.
     time: String,
     left: String,
 }
@@ -75,7 +75,7 @@ pub fn advice(summary: &Summary) -> Text {
     Text::of(tone_of(&summary.decision), words)
 }
 
-/// The advice with what it brings, for a list of runs: `Use the Unix socket: 1.09 to 1.11 times`
+/// The advice with its gain, for a list of runs: `Use the Unix socket: 1.09 to 1.11 times`
 #[must_use]
 pub fn headline(summary: &Summary) -> String {
     let advice = advice(summary).to_string();
@@ -105,7 +105,7 @@ pub fn headline(summary: &Summary) -> String {
     advice.trim_end_matches('.').to_owned() + &effect
 }
 
-/// What colour the advice has.
+/// The colour of the advice.
 fn tone_of(decision: &Decision) -> Tone {
     match (decision.advice, decision.perhaps) {
         (Advice::Undecided | Advice::Wait | Advice::None, _) | (_, Some(_)) => Tone::Warning,
@@ -114,7 +114,7 @@ fn tone_of(decision: &Decision) -> Tone {
     }
 }
 
-/// The advice, and what is to be said besides.
+/// The advice and further sentences.
 #[must_use]
 pub fn lines(summary: &Summary) -> Vec<Text> {
     let sentences = sentences(summary, &groups(summary)).into_iter().map(Text::from);
@@ -122,7 +122,7 @@ pub fn lines(summary: &Summary) -> Vec<Text> {
     std::iter::once(advice(summary)).chain(sentences).chain(own).collect()
 }
 
-/// What is to be said below the table.
+/// Sentences below the table.
 pub fn besides(summary: &Summary, groups: &[Group<'_>]) -> impl Iterator<Item = Block> {
     let sentences = sentences(summary, groups).into_iter();
     let own = own(summary).into_iter();
@@ -204,13 +204,13 @@ fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<SaidWait> {
     })
 }
 
-/// An alternative or the reference in a sentence.
+/// An alternative or the reference, as words of a sentence.
 fn in_words(groups: &[Group<'_>], key: &str) -> String {
     let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
     the(&found.map_or_else(|| key.to_owned(), |(group, case)| group.name(case)))
 }
 
-/// Paths are told apart by their names in the table, because their descriptions are alike.
+/// The name in the table. Paths need that name, because their descriptions are alike.
 fn as_in_table(summary: &Summary, groups: &[Group<'_>], key: &str) -> String {
     let found = cases(groups).find(|(group, case)| group.alternative(case) == key);
     match found {
@@ -219,8 +219,8 @@ fn as_in_table(summary: &Summary, groups: &[Group<'_>], key: &str) -> String {
     }
 }
 
-/// A name as it stands in a sentence: things, such as sockets and ports, have an article, protocols and levels have
-/// none.
+/// A name with its article for a sentence: things, such as sockets and ports, have an article, protocols and levels do
+/// not.
 #[must_use]
 pub fn the(name: &str) -> String {
     const THINGS: [&str; 8] = [
@@ -241,8 +241,8 @@ pub fn the(name: &str) -> String {
     }
 }
 
-/// What tells where an alternative is better from where it is worse: a factor, and its level where it is worse, if that
-/// is one. Nothing where it is worse nowhere, but not to be had everywhere.
+/// The factor that separates settings where an alternative is better from those where it is worse, and the level where
+/// it is worse, if there is only one. `None` if the alternative is worse nowhere, but not available everywhere.
 fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     let settings = &summary.decision.settings;
     if settings.worse.is_empty() {
@@ -273,7 +273,7 @@ fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     Some((format!("{number}{}", factor.replace(['_', '-'], " ")), except))
 }
 
-/// How long cases wait while nothing works.
+/// Waits of the cases: time in which nothing works.
 fn waits(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     let all: Vec<(&Group<'_>, &CaseSummary, &Wait)> = cases(groups)
         .filter_map(|(group, case)| Some((group, case, summary.decision.waits.get(&case.case)?)))
@@ -294,7 +294,7 @@ fn waits(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     (!all.is_empty()).then(|| columns.table())
 }
 
-/// What it takes to decide what is undecided.
+/// The time needed to decide undecided comparisons.
 fn more(summary: &Summary) -> String {
     let decision = &summary.decision;
     if decision.otherwise.unwrap_or(decision.advice) != Advice::Undecided {
@@ -305,8 +305,8 @@ fn more(summary: &Summary) -> String {
     more_time(&open, summary.seconds, summary.settings.budget_seconds)
 }
 
-/// Every alternative against the reference: in its settings, or where there is one, beside each other. `None` if nothing
-/// was compared.
+/// A table of every alternative against the reference, by setting, or all together if there is one setting. `None`
+/// without comparisons.
 pub fn table(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     let mut rows: IndexMap<String, Vec<Against>> = IndexMap::new();
     let of_settings = groups.len() > 1;
@@ -362,7 +362,7 @@ fn against(group: &Group<'_>, case: &CaseSummary, of_settings: bool) -> Against 
         reached: [group.head(), case].map(|case| reached(quantity, case)),
         ratio: declared.map(|one| Ratio {
             of: one.ratio,
-            // What must not be used has no colour.
+            // An unusable result has no colour.
             tone: if is_invalid || waits {
                 Tone::Plain
             } else {
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// What is said of a run once its verdicts have been changed.
+    /// The sentences about a run after a change of its verdicts.
     fn said(summary: &mut Summary) -> Vec<String> {
         summary.decide();
         let said = lines(summary).into_iter();
@@ -454,7 +454,7 @@ mod tests {
         summary
     }
 
-    /// A run in which another alternative has the first setting alone.
+    /// A run in which a further alternative exists only in the first setting.
     fn with_another(verdicts: &[Verdict]) -> Summary {
         let mut summary = with(verdicts);
         let first = summary.comparisons[0].case.clone();
@@ -568,7 +568,7 @@ mod tests {
         }
     }
 
-    /// A run of two alternatives to `tcp`, and what is known of the one against the other by rate and by CPU time.
+    /// A run of two alternatives to `tcp`, with the verdicts on one against the other by rate and by CPU time.
     fn rivals_of(verdict: Verdict, adjusted_p: f64, cpu: Verdict) -> Summary {
         let mut summary = fixtures::three_transports();
         let [unix, tls] = ["unix/pattern=echo/size=64", "tls/pattern=echo/size=64"];
@@ -626,7 +626,7 @@ mod tests {
                 .map_or("", String::as_str);
             assert_eq!(found, beside, "{verdict:?} {p} {cpu:?}");
         }
-        // Another one that failed in every setting changes nothing of that.
+        // A further alternative that fails in every setting changes none of this.
         let mut failed = rivals_of(Equivalent, 0.01, Undecided);
         let mut case = failed.cases.last().unwrap().clone();
         (case.transport, case.metrics) = (Transport::Abstract, None);

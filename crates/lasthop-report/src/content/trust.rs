@@ -1,4 +1,4 @@
-//! Whether to trust the result: what the checks that fired mean for the answer, in a line each, and their evidence.
+//! Whether to trust the result: a line for each fired check with its meaning for the answer, and the evidence.
 
 use std::cmp::Reverse;
 
@@ -17,9 +17,9 @@ use crate::{
     units::{Count, NBSP, plural},
 };
 
-/// Doubts that are shown in the brief list. What must not be used is always shown.
+/// The most doubts in the brief list, which always has unusable results.
 const SHOWN: usize = 3;
-/// If a check has more findings than this, only the first is shown in full.
+/// The most findings of a check that are all shown in full; of more, only the first is.
 const MANY: usize = 3;
 
 /// The findings of a check that are equally severe.
@@ -29,7 +29,7 @@ struct Kind<'a> {
     findings: Vec<&'a Check>,
 }
 
-/// The worst first; of equally severe ones, those of the most important subjects.
+/// Kinds of findings, the most severe first, then by the importance of the subject.
 fn kinds(summary: &Summary) -> Vec<Kind<'_>> {
     let mut found: IndexMap<(Severity, &str), Vec<&Check>> = IndexMap::new();
     for check in &summary.checks {
@@ -51,8 +51,8 @@ fn title(kinds: &[Kind<'_>]) -> &'static str {
     }
 }
 
-/// What the worst findings mean for the answer. Notes are counted, unless there is nothing else or an option asked for
-/// them.
+/// The meaning of the most severe findings for the answer. Notes are only counted, unless there is nothing else or an
+/// option requests them.
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     let kinds = kinds(summary);
     if kinds.is_empty() {
@@ -99,7 +99,7 @@ fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
         .plain(")")
 }
 
-/// A record of another version may have a check that this one does not know, and that leads nowhere.
+/// A link to the check, unless it is unknown: a record of another version may have other checks.
 fn led(id: &str, tone: Tone) -> Tone {
     if CheckMeaning::of(id).is_some() {
         tone
@@ -148,7 +148,7 @@ pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
     parts::section(&title, Depth::Folded, blocks)
 }
 
-/// What a check does to the result.
+/// The effect of a check on the result.
 fn head(kind: &Kind<'_>) -> Text {
     let (word, tone) = match kind.severity {
         Severity::Invalid => ("invalid", Tone::Bad),
@@ -161,14 +161,14 @@ fn head(kind: &Kind<'_>) -> Text {
         .plain(format!(": {}", meaning(kind)))
 }
 
-/// No line ends between a number and its sign.
+/// Evidence with no-break spaces between numbers and their signs.
 fn unbroken(evidence: &str) -> String {
     evidence
         .replace(" %", &format!("{NBSP}%"))
         .replace("p = ", &format!("p{NBSP}={NBSP}"))
 }
 
-/// The evidence for each case for which the check fired.
+/// The evidence for each case with a finding of the check.
 fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     let name = |check: &Check| check.case.as_deref().map(|case| short_name(groups, case));
     let (told, rest) = checks.split_at(if checks.len() > MANY { 1 } else { checks.len() });
@@ -179,7 +179,7 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
             name(check).map_or(String::new(), |case| case + ": ") + &evidence
         })
         .collect();
-    // A case may have the finding for each metric.
+    // A case may have a finding for each metric.
     let names = |checks: &[&Check]| {
         checks
             .iter()
@@ -199,7 +199,7 @@ fn findings(checks: &[&Check], groups: &[Group<'_>]) -> Vec<String> {
     findings
 }
 
-/// A finding whose further lines, such as those of a difference of two files, stay lines.
+/// A finding as blocks that keep its further lines, such as those of a diff of two files.
 fn shown(finding: String) -> impl Iterator<Item = Block> {
     let (first, rest) = finding.split_once('\n').unwrap_or((&finding, ""));
     let rest = (!rest.is_empty()).then(|| Block::Log {
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What the brief list says of findings, line by line.
+    /// Lines of the brief list for these findings.
     fn listed(found: &[(&str, Severity)]) -> Vec<String> {
         let mut summary = fixtures::three_transports();
         summary.checks = found.iter().map(|(id, severity)| check(id, *severity, None)).collect();

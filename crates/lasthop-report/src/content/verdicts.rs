@@ -1,4 +1,4 @@
-//! Why there is no result, and what you must know before you read one.
+//! Reasons for a missing result, and warnings to read before a result.
 
 use lasthop_analyse::{
     groups::Group,
@@ -18,7 +18,7 @@ use crate::{
     wording::Quantity,
 };
 
-/// An unfinished run says so first.
+/// A warning that the run is unfinished.
 pub fn cut_off(summary: &Summary) -> Option<Section> {
     let why = match summary.stopped {
         _ if summary.running => "This run is still running",
@@ -97,13 +97,13 @@ fn without_comparison(summary: &Summary, groups: &[Group<'_>]) -> String {
     }
 }
 
-/// Stage at which a case failed first.
+/// The stage of a case's first failure.
 pub fn failed_stage<'a>(summary: &'a Summary, case: &CaseSummary) -> Option<&'a Stage> {
     let mut failures = summary.failures.iter();
     Some(&failures.find(|failure| failure.case == case.case)?.stage)
 }
 
-/// What stands in the place of the figures of a case that has none.
+/// Words that replace the figures of a case without any.
 pub fn without_figures(summary: &Summary, case: &CaseSummary) -> Cell {
     let failed = failed_stage(summary, case).map(|stage| format!("failed at {stage}"));
     Cell::new(Tone::Bad, failed.unwrap_or_else(|| "not measured".to_owned()))

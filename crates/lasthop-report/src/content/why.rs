@@ -1,4 +1,4 @@
-//! Where the difference comes from: the CPU time, context switches and waiting of each service, and layers of work.
+//! Sources of the difference: the CPU time, context switches and waiting of each service, and layers of work.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ use crate::{
     wording::{Quantity, tone},
 };
 
-/// So many comparisons have their layers shown.
+/// The most comparisons whose layers are shown.
 const MANY: usize = 4;
 
 pub fn section(groups: &[Group<'_>]) -> Option<Section> {
@@ -34,13 +34,13 @@ pub fn section(groups: &[Group<'_>]) -> Option<Section> {
     let throttled = cases(groups).filter(|(_, case)| !case.throttled.is_empty());
     blocks.extend(throttled.map(|(group, case)| Block::Paragraph(throttling(group, case))));
     let layers = layers(groups, &all);
-    // Who asked for layers is to see them.
+    // Layers are only there on request, so they are shown.
     let depth = if layers.is_empty() { Depth::Folded } else { Depth::Open };
     blocks.extend(layers);
     parts::section("Why", depth, blocks)
 }
 
-/// Of what was decided first, then by relative size, in the order of the cases.
+/// Layers of the comparisons that rank first: decided ones, then the largest; shown in the order of the cases.
 fn layers(groups: &[Group<'_>], all: &[Compared<'_>]) -> Vec<Block> {
     let rank = |(_, one): &(usize, &Compared<'_>)| {
         let size = one.comparison.ratio.estimate.ln().abs();
@@ -57,7 +57,7 @@ fn layers(groups: &[Group<'_>], all: &[Compared<'_>]) -> Vec<Block> {
     layers
 }
 
-/// What a case costs per request less than its reference.
+/// A case's saving per request against its reference.
 struct Line<'a> {
     compared: Compared<'a>,
     case: &'a Metrics,
@@ -65,7 +65,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` where CPU time is not compared, because requests are lost.
+    /// `None` if CPU time is not compared, because requests are lost.
     fn of(compared: Compared<'a>) -> Option<Self> {
         let line = Self {
             compared,
@@ -98,14 +98,14 @@ impl<'a> Line<'a> {
         Some(of(self.reference)? - of(self.case)?)
     }
 
-    /// Run delay that the case saves, where the two are known to differ.
+    /// Run delay that the case saves, if the two differ for certain.
     fn waiting_saved(&self) -> Option<f64> {
         let saved = self.compared.comparison.run_delay_saved.as_ref()?.all.as_ref()?;
         saved.interval.is_known().then_some(saved.interval.estimate)
     }
 }
 
-/// What the columns mean, of those that are there.
+/// Explains the columns that are present.
 fn legend(lines: &[Line<'_>]) -> String {
     let sentences = [
         (true, "Saved: per request, in the services; a minus is a cost."),
@@ -154,7 +154,7 @@ fn switches(before: &Metrics, after: &Metrics) -> String {
     format!("{} → {}", grouped(before, 1), grouped(after, 1))
 }
 
-/// How much the CPU limits throttled the containers of a case.
+/// How long the CPU limits throttled the containers of a case.
 fn throttling(group: &Group<'_>, case: &CaseSummary) -> Text {
     let said = |(role, throttled): (&String, &Throttled)| {
         format!(
