@@ -1,9 +1,9 @@
-//! All studies in one folder.
+//! A folder of all studies.
 //!
 //! ```text
-//! FOLDER/STUDY/result.json    a finished repetition; where it is there, the study is not repeated
-//! FOLDER/STUDY/runs/…         its records, as of any run; of an interrupted repetition they are taken up
-//! FOLDER/book.md, book.json   made anew after each study
+//! FOLDER/STUDY/result.json    a finished repetition; if present, the study is not repeated
+//! FOLDER/STUDY/runs/…         its records, as of any run; an interrupted repetition continues with them
+//! FOLDER/book.md, book.json   rewritten after each study
 //! ```
 
 use std::{
@@ -18,7 +18,7 @@ use lasthop_system::{files, named};
 use super::{outcome::Repetition, page};
 use crate::study::model::Study;
 
-/// How its Markdown begins.
+/// The beginning of the book's Markdown.
 const HEADING: &str = "# The studies, repeated\n\n";
 
 /// The folder of a book.
@@ -38,18 +38,18 @@ impl Book {
         Self(folder)
     }
 
-    /// Where a study's records and result go.
+    /// The folder of a study's records and result.
     pub fn of(&self, study: &str) -> PathBuf {
         self.0.join(study)
     }
 
-    /// The finished repetition of a study. One that an older lasthop wrote in another form counts as none.
+    /// The finished repetition of a study; `None` if the format is that of an older lasthop.
     pub fn finished(&self, study: &Study) -> Option<Repetition> {
         let text = files::text(self.of(&study.name).join("result.json")).ok()?;
         Repetition::read(&text, study).ok()
     }
 
-    /// When a study was last kept; at the beginning of time if it never was.
+    /// The time when a study's result was last written; the epoch if never.
     pub fn kept(&self, study: &str) -> SystemTime {
         let result = files::facts(self.of(study).join("result.json"));
         result
@@ -57,12 +57,12 @@ impl Book {
             .unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// Keeps a finished repetition.
+    /// Writes a finished repetition.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
         write(&self.of(&result.study).join("result.json"), &json(result), is_json)
     }
 
-    /// Writes the book of these repetitions; yields its two files.
+    /// Writes the book of these repetitions. Returns the paths of its two files.
     pub fn write(&self, results: &[Repetition]) -> Result<[PathBuf; 2], BookError> {
         let mut text = HEADING.as_bytes().to_vec();
         for result in results {
@@ -76,12 +76,12 @@ impl Book {
     }
 }
 
-/// Whether bytes are the beginning of a repetition, or of several.
+/// Whether a file begins like a repetition or a list of repetitions.
 fn is_json(head: &[u8]) -> bool {
     head.starts_with(b"[]") || String::from_utf8_lossy(head).contains("\"lasthop-repro/")
 }
 
-/// Over a file of lasthop's own only, as `is_made` tells.
+/// Writes a file. Overwrites an existing file only if `is_made` recognizes its beginning as lasthop's own.
 fn write(path: &Path, bytes: &[u8], is_made: fn(&[u8]) -> bool) -> Result<(), BookError> {
     let failed = |cause| BookError {
         path: path.to_owned(),

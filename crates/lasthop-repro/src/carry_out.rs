@@ -1,5 +1,5 @@
-//! The runs of a repetition: of each part one by lasthop's own design, then one by the study's method, which is driven by
-//! the study's tool, with trials as long as the study's, in one round of a block for each of its repetitions.
+//! The runs of a repetition. Each part is run by lasthop's own design, then by the study's method: with the study's
+//! tool and length of trials, in one round with a block for each of the study's repetitions.
 
 use std::{
     fmt,
@@ -37,14 +37,14 @@ use super::{
 };
 use crate::study::model::{By, Study, StudyRun};
 
-/// Below this budget the short levels of a study are taken.
+/// Smaller budgets use the short levels of a study.
 const SHORT: Duration = Duration::from_secs(60);
-/// What starting and stopping the servers takes, about.
+/// Approximate time for starting and stopping the servers, in seconds.
 const START: f64 = 4.0;
-/// What starting psql takes, about; it is started for every connection.
+/// Approximate time for starting psql, in seconds; every connection starts a psql.
 const PSQL: f64 = 0.03;
 
-/// Checks that tell why a figure is another on this machine.
+/// Checks that explain why a figure differs on this machine.
 const EXPLAINING: [&str; 6] = [
     "driver-saturated",
     "driver-kept-off",
@@ -54,17 +54,17 @@ const EXPLAINING: [&str; 6] = [
     "throttled",
 ];
 
-/// One repetition under way.
+/// A repetition in progress.
 pub struct Job<'a> {
     pub study: &'a Study,
     pub options: &'a Options<'a>,
     pub engine: Option<EngineKind>,
-    /// For each of its runs.
+    /// The budget of each run.
     pub budget: Duration,
 }
 
-/// What studies published are requests per second, and times of a request that follow from them: at a rate they would
-/// be the rate.
+/// Refuses open loops: figures of a study are requests per second, or times derived from them, and at a rate they would
+/// only repeat the rate.
 fn closed(plan: &Plan) -> Result<(), String> {
     let Some((case, rate)) = plan.cases.iter().find_map(|case| Some((&case.case, case.load.rate?))) else {
         return Ok(());
@@ -79,27 +79,27 @@ fn closed(plan: &Plan) -> Result<(), String> {
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    /// A program is not on this machine.
+    /// A program is missing on this machine.
     #[error("{0}")]
     Missing(String),
     #[error("{0}")]
     Other(String),
 }
 
-/// The cases of a run, and what selects them.
+/// The plan of a run, and the selection of its cases.
 type Planned = (Plan, Selection);
 
-/// How long the method's runs are in the time that there is.
+/// The length of the method's runs within the budget.
 struct Length {
     runs: u32,
     seconds: u64,
     count: Option<u64>,
-    /// What of it is less than the study's.
+    /// The reductions against the study's length, in words.
     shortened: Option<String>,
 }
 
 impl Job<'_> {
-    /// Both ways of measuring for one of the study's runs.
+    /// Measures one of the study's runs in both ways.
     pub fn carry_out(&self, run: &StudyRun, tell: &mut dyn FnMut(&Event<'_>)) -> Carried {
         let mut carried = Carried::default();
         let part = &mut carried.part;
@@ -146,7 +146,7 @@ impl Job<'_> {
         carried
     }
 
-    /// The cases of lasthop's design and of the study's method, or why there is nothing to run.
+    /// The plans of lasthop's design and of the study's method, or why there is nothing to run.
     fn plans(&self, run: &StudyRun) -> Result<[Planned; 2], String> {
         if interrupt::heard() {
             return Err("interrupted".to_owned());
@@ -185,7 +185,7 @@ impl Job<'_> {
         ])
     }
 
-    /// Levels of the runs, and of the figures and claims that they answer; `short` if there is little time.
+    /// Levels of the run and of its figures and claims; a small budget selects the levels of `short`.
     fn levels(
         &self,
         run: &StudyRun,
@@ -218,7 +218,7 @@ impl Job<'_> {
             .collect()
     }
 
-    /// What all its runs do differently from their experiments.
+    /// Settings in which all runs differ from their experiments.
     fn overrides(&self) -> Overrides {
         Overrides {
             seed: self.options.seed,
@@ -227,7 +227,7 @@ impl Job<'_> {
         }
     }
 
-    /// The study's method: one start of the servers, a block for each of its repetitions, no pinning.
+    /// Settings of the study's method: one start of the servers, a block for each of its repetitions, no pinning.
     fn method(&self, plan: &Plan, length: &Length) -> Overrides {
         let trials = u64::from(length.runs) * plan.cases.len() as u64;
         Overrides {
@@ -235,7 +235,7 @@ impl Job<'_> {
             warm_up: Some(Duration::ZERO),
             blocks: Some(length.runs),
             rounds: Some(1),
-            // The number of blocks ends it, not the time: more than trials, their starts and pauses take.
+            // More time than the trials with their starts and pauses need, so that the number of blocks ends the run.
             budget: Some(Duration::from_secs(trials * (length.seconds + 20) + 120)),
             placement: PlacementChoice::Free,
             tools: self.tool(length).into_iter().collect(),
@@ -256,7 +256,7 @@ impl Job<'_> {
         })
     }
 
-    /// Fewer runs first, then shorter ones, so that the method takes about as long as the budget at most.
+    /// The length that keeps the method within about the budget: fewer runs first, then shorter runs.
     fn length(&self, run: &StudyRun, plan: &Plan, design: Option<&Summary>) -> Length {
         let method = &self.study.method;
         let all_runs = run.runs.unwrap_or(method.runs).max(1);
@@ -316,7 +316,7 @@ impl Job<'_> {
         words.join(", ")
     }
 
-    /// Makes a run, or takes up the same one of a repetition that was interrupted.
+    /// Makes a run, or continues an equal run of an interrupted repetition.
     fn execute(
         &self,
         (plan, selection): &Planned,
@@ -356,7 +356,7 @@ impl Job<'_> {
         Ok((relative.display().to_string(), lasthop_analyse::summarise(&data)))
     }
 
-    /// The record of such a run, if the last repetition was interrupted after it had begun.
+    /// The record of an equal run that began after the last finished repetition, and so belongs to an interrupted one.
     fn begun(&self, store: &Store, origin: &Origin, settings: &Settings) -> Option<PathBuf> {
         let is_such = |record: &Path| {
             let header = store::header(record).ok();
@@ -384,7 +384,7 @@ impl Job<'_> {
         store.newest(is_such).ok()?
     }
 
-    /// Makes a run, or resumes an unfinished one; what has changed since is measured anew.
+    /// Makes a run, or resumes an unfinished one, unless its origin or environment has changed.
     fn measure(
         &self,
         plan: &Plan,
@@ -416,13 +416,13 @@ impl Job<'_> {
     }
 }
 
-/// Whether a run has nothing left to do. What failed may work by now.
+/// Whether a run needs no resuming. A run that failed does, because its servers may work by now.
 fn is_finished(record: &Path) -> bool {
     let end = store::end(record).ok().flatten();
     end.is_some_and(|end| matches!(end.stopped, Stopped::Precision | Stopped::Rounds | Stopped::Budget))
 }
 
-/// The numbers that lines of the experiment go through: `rows of 50000 and 100000`.
+/// The numbers of the lines that the experiment derives: `rows of 50000 and 100000`.
 fn series(plan: &Plan) -> Vec<String> {
     let per = plan.experiment.derive.values().filter_map(|derive| derive.per.as_ref());
     let levels = |factor: &String| {
@@ -438,7 +438,7 @@ fn series(plan: &Plan) -> Vec<String> {
     per.filter_map(levels).collect()
 }
 
-/// The numbers that a line goes through, and how often each case was measured.
+/// The numbers of derived lines, and the number of measurements of each case.
 fn describe_design(plan: &Plan, summary: &Summary) -> String {
     let mut words = series(plan);
     words.push(format!(
@@ -455,11 +455,11 @@ fn slowest(design: &Summary) -> f64 {
         .cases
         .iter()
         .filter_map(|case| Some(case.metrics.as_ref()?.throughput.interval.estimate));
-    // Without a rate, infinity comes out of the fold.
+    // Without any rate, the fold returns infinity.
     rates.fold(f64::INFINITY, f64::min).clamp(0.05, 1e7)
 }
 
-/// Notes what failed in a run, and the first finding of each check that explains a difference.
+/// Records a run's failures, and the first finding of each check that explains a difference.
 fn keep(carried: &mut Carried, by: By, done: Result<(String, Summary), Trouble>) -> Option<(String, Summary)> {
     let of = by.words();
     let failures = &mut carried.part.failures;

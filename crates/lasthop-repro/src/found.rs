@@ -1,5 +1,5 @@
-//! What lasthop's design found beside the published figures: conditions that a study could not have, quantities of
-//! transports that it left out, and where the CPU time of a request goes.
+//! Results of lasthop's design beyond the published figures: conditions that a study could not have, quantities of
+//! transports that it left out, and the CPU time of a request by layer.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::study::model::{By, Study, StudyRun};
 
-/// As many comparisons get a paragraph.
+/// The most comparisons with a paragraph each.
 const PARAGRAPHS: usize = 4;
 
-/// What is said of a run of one round.
+/// The reason for missing layers in a run of one round.
 const TOO_FEW: &str = "The profile trials are too few for intervals of layers: give it a larger --budget.";
 
-/// A paragraph of layers for each comparison that the study draws, or for the first if it draws none of these. Why there
-/// is none, if nothing could be observed.
+/// A paragraph of layers for each comparison that the study draws, or for the first if there is none of these. If
+/// nothing could be observed, the reason.
 pub fn layers(study: &Study, run: &StudyRun, design: &Summary) -> Vec<String> {
     let Some(explained) = &design.explained else {
         return Vec::new();
@@ -37,7 +37,7 @@ pub fn layers(study: &Study, run: &StudyRun, design: &Summary) -> Vec<String> {
             is(ours, theirs) || is(theirs, ours)
         })
     };
-    // Where the study compares two alternatives, each is told beside the reference.
+    // If the study compares two alternatives, each is compared with the reference.
     let is_mentioned =
         |one: &LayerDifference| claims().any(|claim| has(&one.case, &claim.case) || has(&one.case, &claim.against));
     let of = |is: &dyn Fn(&LayerDifference) -> bool| -> Vec<String> {
@@ -51,7 +51,7 @@ pub fn layers(study: &Study, run: &StudyRun, design: &Summary) -> Vec<String> {
     told.unwrap_or_else(|| vec![none()])
 }
 
-/// Every condition where the study had none, every derived quantity of which the study has a figure.
+/// Every condition if the study had none; otherwise every derived quantity with a figure in the study.
 pub fn found(study: &Study, run: &StudyRun, design: &Summary) -> Vec<Found> {
     if run.beyond.is_some() {
         return design.cases.iter().map(|case| condition(case, design)).collect();

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`carry_out`] | the runs: one by lasthop's method, and one by the study's |
-//! | [`found`] | what lasthop's method found in addition to the published figures |
+//! | [`found`] | results of lasthop's method beyond the published figures |
 //! | [`measured`] | the results, in the quantities of the study |
 //! | [`why`] | why the figures differ, from facts about these runs |
 //! | [`outcome`] | the result, and its JSON |
@@ -33,37 +33,37 @@ use self::{
 };
 use crate::study::model::{By, Figure, Study};
 
-/// How studies are repeated.
+/// Options of a repetition.
 #[derive(Debug)]
 pub struct Options<'a> {
     pub catalog: &'a Catalog,
-    /// What is installed there is used.
+    /// The data folder with installed packages.
     pub home: &'a Home,
-    /// Records go there, into `runs`.
+    /// The data folder for records, in its `runs`.
     pub into: &'a Home,
-    /// Executables given for recipes and tools.
+    /// Executables chosen for recipes and tools.
     pub programs: std::collections::BTreeMap<String, std::path::PathBuf>,
-    /// Time for lasthop's own design of a study; the study's method is shortened to take about as long at most.
+    /// Budget of lasthop's own design of a study. The study's method is shortened to about the same time at most.
     pub budget: Duration,
     pub seed: Option<u64>,
-    /// When the last repetition that ended was over: runs in `into` that began later are of one that was interrupted, and
-    /// are taken up.
+    /// The end of the last finished repetition. Later runs in `into` belong to an interrupted repetition, which
+    /// continues with them.
     pub since: SystemTime,
-    /// Also make profile trials by lasthop's method, and say by which layers conditions differ.
+    /// Also make profile trials by lasthop's method, and report the layers by which conditions differ.
     pub explain: bool,
     pub command: Vec<String>,
-    /// The container engine that is wanted; `None` takes the study's if it can be used, else the first that can.
+    /// The requested container engine; `None` for the study's engine if usable, else the first usable one.
     pub engine: Option<lasthop_model::engine::EngineKind>,
 }
 
-/// Repeats a study. What fails is part of the result; other parts go on.
+/// Repeats a study. Failures are part of the result, and do not stop other parts.
 pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<'_>)) -> Repetition {
     let begun = std::time::Instant::now();
     let mut result = Repetition::of(study, options.budget.as_secs_f64(), date::now().to_string());
     let parts = study
         .runs
         .iter()
-        // What is not repeated takes none of the time.
+        // Parts that are not repeated take no time.
         .filter(|run| run.because.is_none() && options.catalog.load(&run.experiment).is_ok())
         .count()
         .max(1);
@@ -84,7 +84,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
         .flat_map(|carried| [&carried.by_study, &carried.by_lasthop]);
     result.environment = summaries.flatten().find_map(|summary| summary.environment.clone());
     let value = |figure: &Figure, by| {
-        // No levels would fit any case.
+        // An empty set of levels would fit any case.
         let run = study.run(&figure.runs).filter(|_| !figure.levels.is_empty())?;
         measured.value(run, by, &figure.measured, &figure.levels, &figure.unit)
     };

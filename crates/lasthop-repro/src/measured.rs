@@ -1,5 +1,5 @@
-//! What both ways of measuring yielded, in the quantities of the study. Either way is a run, so that its figures are
-//! expressions over its result, and the same where the two do not differ.
+//! The results of both ways of measuring, in the quantities of the study. Either way is a run, so figures are
+//! expressions over its result, with one expression for both unless they differ.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ use crate::study::{
 /// Level of each factor.
 type Levels = IndexMap<String, String>;
 
-/// What both ways of measuring left of one of a study's runs.
+/// The results of one of a study's runs, by both ways of measuring.
 #[derive(Debug, Default)]
 pub struct Carried {
     pub part: Part,
     pub by_study: Option<Summary>,
     pub by_lasthop: Option<Summary>,
-    /// What the checks of the records say that explains a difference.
+    /// Findings of the records' checks that explain a difference.
     pub checks: Vec<Note>,
 }
 
@@ -32,7 +32,7 @@ pub struct Carried {
 #[derive(Debug)]
 pub struct Measured<'a> {
     pub study: &'a Study,
-    /// For each of its runs.
+    /// The results of each run.
     pub carried: &'a [Carried],
 }
 
@@ -40,12 +40,12 @@ pub fn fits(have: &Levels, wanted: &Levels) -> bool {
     wanted.iter().all(|(factor, level)| have.get(factor) == Some(level))
 }
 
-/// What an expression names. That it can be read is known since the study was read.
+/// Names in an expression. Reading the study has already checked that the expression is valid.
 pub fn names(expression: &str) -> BTreeSet<String> {
     expression_names(expression).unwrap_or_default()
 }
 
-/// Whether a name is that of a figure of a case.
+/// Whether a name is a figure of a case.
 pub fn is_figure(name: &str) -> bool {
     FIGURES.iter().any(|(known, _)| *known == name)
 }
@@ -59,7 +59,8 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// A quantity of a condition in a unit. That of the study's method has no interval, as in the study.
+    /// The value of a quantity for a condition, in the unit `of`. By the study's method it has no interval, as in the
+    /// study.
     pub fn value(&self, run: &StudyRun, by: By, quantity: &Quantity, levels: &Levels, of: &str) -> Option<Value> {
         let known = self.known(run, by, quantity, levels)?.times(1.0 / unit(of));
         Some(match by {
@@ -80,8 +81,8 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// What a name in an expression stands for: a figure of the case, or a quantity that the experiment derives from
-    /// several; of another of the runs, or by lasthop's method, where a dot says so.
+    /// The value of a name in an expression: a figure of the case, or a quantity that the experiment derives from
+    /// several cases. A prefix with a dot refers to another run of the study, or to lasthop's method.
     fn named(&self, run: &StudyRun, by: By, name: &str, levels: &Levels) -> Option<Interval> {
         match name.split_once('.') {
             Some((LASTHOP, name)) => return self.named(run, By::Lasthop, name, levels),
@@ -94,18 +95,18 @@ impl<'a> Measured<'a> {
         let wanted = condition(run, levels);
         let mut all = self.result(run, by)?.derived.iter();
         let derived = all.find(|derived| derived.quantity == name && fits(&texts(&derived.levels), &wanted))?;
-        // From microseconds.
+        // Derived quantities are in microseconds.
         Some(derived.value.as_ref()?.interval.times(1e-6))
     }
 
-    /// The case that a condition corresponds to.
+    /// The case of a condition.
     pub fn case(&self, run: &StudyRun, by: By, levels: &Levels) -> Option<&'a CaseSummary> {
         let wanted = condition(run, levels);
         let mut cases = self.result(run, by)?.cases.iter();
         cases.find(|case| fits(&texts(&case.levels), &wanted) && case.metrics.is_some())
     }
 
-    /// What was measured of a claim; `None` where lasthop's method has no result.
+    /// The measured ratios of a claim; `None` if lasthop's method has no result.
     pub fn ratios(&self, claim: &Claim) -> Option<Ratios> {
         let run = self.study.run(&claim.runs)?;
         self.result(run, By::Lasthop)?;
@@ -116,7 +117,7 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// The ratio of a claim; where several pairs of conditions fit, their geometric mean.
+    /// The ratio of a claim; if several pairs of conditions fit, their geometric mean.
     fn ratio(&self, run: &StudyRun, by: By, claim: &Claim) -> Option<Interval> {
         let one = |(case, against): &(Levels, Levels)| {
             let paired = self.paired(run, by, claim, case, against);
@@ -130,7 +131,7 @@ impl<'a> Measured<'a> {
         geometric_mean(&ratios?)
     }
 
-    /// The comparison within blocks, which is narrower than what the intervals of two rates or times alone would give.
+    /// The ratio within blocks, whose interval is narrower than one from the intervals of two rates or times.
     fn paired(&self, run: &StudyRun, by: By, claim: &Claim, case: &Levels, against: &Levels) -> Option<Interval> {
         if claim.against_quantity.is_some() {
             return None;
@@ -154,8 +155,8 @@ impl<'a> Measured<'a> {
         Some(if is_time { ratio.inverse() } else { ratio })
     }
 
-    /// Pairs of conditions that differ in what the claim compares and in nothing else. A quantity that follows from
-    /// several cases is of the claim's own two.
+    /// Pairs of conditions that differ only in what the claim compares. For a quantity derived from several cases, this
+    /// is the claim's own pair.
     fn pairs(&self, run: &StudyRun, by: By, claim: &Claim) -> Vec<(Levels, Levels)> {
         let of_cases = [&claim.measured, &claim.against_measured].map(|quantity| {
             quantity
@@ -177,7 +178,8 @@ impl<'a> Measured<'a> {
         fitting.map(pair).collect()
     }
 
-    /// How much the ratio of a claim by lasthop's method rests on: where it takes two runs, on the fewer rounds.
+    /// The sample behind a claim's ratio by lasthop's method: if the ratio uses several runs, the one with the fewest
+    /// rounds.
     fn sample(&self, run: &StudyRun, claim: &Claim) -> Option<Sample> {
         let of = |run: &StudyRun| {
             let summary = self.result(run, By::Lasthop)?;
@@ -200,7 +202,7 @@ impl<'a> Measured<'a> {
         Some(Sample { rounds, ..sample })
     }
 
-    /// Whether the blocks that have both sides of a claim are all of one round, where there were more.
+    /// Whether all blocks with both sides of a claim are from one round, in a run of several.
     fn is_of_one_start(&self, run: &StudyRun, claim: &Claim) -> bool {
         let one_start = |(case, against): &(Levels, Levels)| {
             let [over, under] =
@@ -218,15 +220,14 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Levels with those that tell the study's condition from others in a result.
+/// Levels, with those added that distinguish the study's condition in a result.
 fn condition(run: &StudyRun, levels: &Levels) -> Levels {
     let mut wanted = run.condition();
     wanted.extend(levels.clone());
     wanted
 }
 
-/// On a scale of logarithms; the errors of the parts add up in squares. Without width where one of them has none, and
-/// `None` for no ratio.
+/// The mean of logarithms; errors add up in squares. Zero width if a ratio has no width, and `None` without ratios.
 fn geometric_mean(ratios: &[Interval]) -> Option<Interval> {
     if let [only] = ratios {
         return Some(*only);
@@ -310,7 +311,7 @@ mod tests {
             70.0,
             "as it says itself"
         );
-        // What is compared within blocks is narrower than its parts.
+        // A comparison within blocks is narrower than its parts.
         let ratios = measured.ratios(rate).unwrap();
         let paired = own
             .comparisons

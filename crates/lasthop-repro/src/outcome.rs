@@ -112,7 +112,7 @@ pub struct Value {
 }
 
 impl From<Interval> for Value {
-    /// One block gives no interval: its bounds repeat the value.
+    /// The interval of a single block has no width, which means that there are no bounds.
     fn from(interval: Interval) -> Self {
         let bounded = interval.has_width();
         Self {
@@ -167,7 +167,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// From the words of a result that does not have it as numbers: `69 blocks in 7 rounds of 2 cases`.
+    /// Reads the numbers from the words of an older result: `69 blocks in 7 rounds of 2 cases`.
     fn said(design: &str) -> Option<Self> {
         let words: Vec<&str> = design.split_whitespace().collect();
         let of = |unit: &str| words.windows(2).find(|pair| pair[1].starts_with(unit))?[0].parse().ok();
@@ -211,7 +211,7 @@ impl Word {
 }
 
 impl Repetition {
-    /// The frame of a repetition: what was published, and nothing measured yet.
+    /// A repetition with the published figures, and nothing measured yet.
     pub fn of(study: &Study, budget_seconds: f64, started: String) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -234,7 +234,7 @@ impl Repetition {
         }
     }
 
-    /// Reads a kept one. What was measured stays; the claims are those that the study makes today, judged anew.
+    /// Reads a kept repetition. Measurements stay; the claims are the study's present ones, judged anew.
     pub fn read(text: &str, study: &Study) -> serde_json::Result<Self> {
         let mut kept: Self = serde_json::from_str(text)?;
         let rows = std::mem::take(&mut kept.claims);
@@ -253,7 +253,7 @@ impl Repetition {
         Ok(kept)
     }
 
-    /// A claim with the word that what was measured gives it; `None` where nothing was.
+    /// A claim, judged by its measured ratios; without ratios it is not repeated.
     pub fn judged(&self, study: &Study, claim: &Claim, ratios: Option<Ratios>) -> ClaimRow {
         let part = self.parts.iter().find(|part| part.runs == claim.runs);
         let skipped = part.and_then(|part| part.skipped.as_ref());
@@ -280,7 +280,7 @@ impl Repetition {
         }
     }
 
-    /// The engine that ran the containers in place of the study's.
+    /// Says which engine ran the containers instead of the study's.
     fn other_engine(&self, wanted: EngineKind) -> Option<String> {
         let here = self.environment.as_ref()?;
         here.engine().filter(|(kind, _)| *kind != wanted)?;
@@ -288,10 +288,10 @@ impl Repetition {
     }
 }
 
-/// A claim that there is no difference is reproduced by an interval within this of 1.
+/// The largest distance from 1 at which an interval still reproduces a claim of no difference.
 const SAME: f64 = 0.05;
 
-/// Judges a claim by the ratio that was measured, and says why where the ratio does not tell.
+/// Judges a claim by the measured ratio, with the reason if the ratio is not enough.
 fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Option<&'static str>) {
     let undecided = |because| (Word::Undecided, Some(because));
     match measured.sample {
@@ -311,7 +311,7 @@ fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Opti
     let has_two_ends = least > 0.0 && most.is_finite();
     let is_published_outside = published.is_some_and(|published| !(low..=high).contains(&published));
     let aside = is_published_outside.then_some("the published ratio is outside the interval");
-    // Equal is nothing special for two quantities, such as a share of a whole.
+    // A ratio of two quantities, such as a share of a whole, has no special value 1.
     let has_sign = claim.against_quantity.is_none();
     let shows_a_difference = low > 1.0 || high < 1.0;
     let claims_a_difference = has_sign && (least >= 1.0 || most <= 1.0);
@@ -328,7 +328,7 @@ fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Opti
         };
         return (word, None);
     }
-    // The interval reaches over an end of what is claimed.
+    // The interval contains an end of the claimed range.
     if !has_two_ends {
         undecided("the interval reaches beyond the claim")
     } else if has_sign && !claims_a_difference {
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(word(&less, 1.2, 1.1, 1.3), Word::Refuted);
     }
 
-    /// From this machine: pipes against domain sockets, and PgBouncer's latency.
+    /// Intervals from a real machine: pipes against domain sockets, and PgBouncer's latency.
     #[test]
     fn an_interval_that_contains_1_refutes_nothing() {
         assert_eq!(word(&between(1.2, 1.3), 0.912, 0.763, 1.091), Word::SignUndecided);
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(word(&slightly, 0.9, 0.8, 0.95), Word::Refuted);
     }
 
-    /// An interval that ends within the claimed range, short of the figure.
+    /// The interval ends within the claimed range, short of the published figure.
     #[test]
     fn a_published_ratio_outside_the_interval_is_said() {
         let outside = Some("the published ratio is outside the interval");
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(word(&share(0.0, 0.01), 0.6, 0.5, 0.7), Word::Refuted);
     }
 
-    /// An older result has no rounds but in its words, a word that nobody would give today, and claims of its own.
+    /// An older result has its rounds only in words, a verdict that is no longer given, and old claims.
     #[test]
     fn a_kept_result_is_judged_by_the_claims_of_today() {
         let study = crate::study::catalog::load("moby-11911-redis").unwrap();

@@ -1,4 +1,5 @@
-//! A repetition for people: published figures, their method here, lasthop here, and why they differ.
+//! A repetition for people: published figures, figures by the study's method here and by lasthop here, and why they
+//! differ.
 
 use lasthop_page::{
     columns::Columns,
@@ -40,7 +41,7 @@ pub fn document(result: &Repetition) -> Document {
     }
 }
 
-/// What became of the claims, in a line.
+/// The verdicts on the claims, in a line.
 fn verdict(result: &Repetition) -> Text {
     let all = result.claims.len();
     let count = |word| result.claims.iter().filter(|row| row.word == word).count();
@@ -67,7 +68,7 @@ fn section(title: &str, depth: Depth, blocks: Vec<Block>) -> Section {
     }
 }
 
-/// What is known, in words.
+/// A value in words; a dash if unknown.
 fn known<T>(value: Option<T>, words: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), words)
 }
@@ -167,7 +168,7 @@ fn figures(result: &Repetition, part: &Part) -> Section {
     section(&format!("{}: {}", part.experiment, part.runs), Depth::Open, blocks)
 }
 
-/// Conditions and quantities for which nothing was published.
+/// Conditions and quantities without a published figure.
 fn beside(part: &Part) -> Option<Section> {
     let difference = part.found.iter().any(|found| found.unit == "us");
     let time = |value: Value| shown(value, "us");
@@ -195,7 +196,7 @@ fn beside(part: &Part) -> Option<Section> {
     (!part.found.is_empty()).then(|| section(&title, Depth::Open, vec![Block::Table(table)]))
 }
 
-/// Four significant digits and the unit.
+/// A value with four significant digits and its unit.
 fn shown(value: Value, unit: &str) -> String {
     let number = |value: f64| {
         // 0 has no logarithm.
@@ -283,7 +284,7 @@ fn environment(result: &Repetition) -> Section {
     section("Environment", Depth::Folded, blocks)
 }
 
-/// A line for each study: name, question, what repeats it and whether it can be.
+/// The list of studies: name, number of figures, tool, and whether the study can be repeated here.
 pub fn listing(studies: &[(Study, String)]) -> Document {
     let table = Columns::of(studies)
         .left("study", |(study, _)| &study.name)

@@ -1,4 +1,4 @@
-//! Explains why figures differ, from facts about these runs. A reason whose facts are missing is left out.
+//! Explains why figures differ, from facts about these runs. A reason is left out if its facts are missing.
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
@@ -14,16 +14,16 @@ use crate::study::{
     model::{By, StudyRun},
 };
 
-/// What the rules look at.
+/// The facts for the rules.
 struct Facts<'a> {
     run: &'a StudyRun,
     measured: &'a Measured<'a>,
 }
 
-/// What there is to say about a repetition by one rule, if anything.
+/// A rule: a sentence about a repetition, if the rule applies.
 type Rule = fn(&Facts<'_>) -> Option<String>;
 
-/// Every reason that these runs give, and what the checks of their records say.
+/// Every reason that these runs give, and the findings of their records' checks.
 pub fn notes(run: &StudyRun, measured: &Measured<'_>) -> Vec<Note> {
     let facts = Facts { run, measured };
     let rules: [(&str, Rule); 7] = [
@@ -57,7 +57,7 @@ impl Facts<'_> {
     }
 }
 
-/// What is left of two totals that nearly coincide is noise, be it a difference or the slope of a line.
+/// The difference of two nearly equal totals is mostly noise, and so is the slope of a line through them.
 fn difference(facts: &Facts<'_>) -> Option<String> {
     let figures = &facts.measured.study.figures;
     let mut conditions: IndexMap<&str, IndexMap<String, bool>> = IndexMap::new();
@@ -88,7 +88,7 @@ fn difference(facts: &Facts<'_>) -> Option<String> {
     }))
 }
 
-/// Whether connections of the link were used again, as the application saw it.
+/// Reuse of the link's connections, as counted by the application.
 fn reuse(facts: &Facts<'_>) -> Option<String> {
     let mut alike: IndexMap<(u64, u64), Vec<&str>> = IndexMap::new();
     for case in facts.cases(By::Lasthop) {
@@ -109,7 +109,7 @@ fn listed(parts: impl Iterator<Item = String>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What the words of a study ("forwarded port") were on this machine.
+/// The actual paths on this machine for the study's words, such as "forwarded port".
 fn paths(facts: &Facts<'_>) -> Option<String> {
     let found = listed(facts.cases(By::Lasthop).filter_map(|case| {
         let path = &case.proof.as_ref()?.path;
@@ -125,7 +125,7 @@ fn placement(facts: &Facts<'_>) -> Option<String> {
     Some("lasthop pinned its driver apart from the servers; the study's method was not pinned".to_owned())
 }
 
-/// Versions there and here, of what both name.
+/// Versions in the study and here, of programs that both name.
 fn versions(facts: &Facts<'_>) -> Option<String> {
     let mut results = [By::Study, By::Lasthop].into_iter().filter_map(|by| facts.result(by));
     let environment = results.find_map(|summary| summary.environment.as_ref())?;
@@ -148,7 +148,7 @@ fn versions(facts: &Facts<'_>) -> Option<String> {
     )
 }
 
-/// What the tool's clock can show.
+/// The resolution of the tool's clock.
 fn resolution(facts: &Facts<'_>) -> Option<String> {
     let said = facts.cases(By::Study).find_map(|case| case.reported.as_ref())?;
     let caution = said.caution.iter().map(|caution| format!(" ({caution})"));
@@ -163,7 +163,7 @@ fn resolution(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-/// A client that is started for each connection is timed with it.
+/// A client that is started for each connection adds its start to the time.
 fn process_start(facts: &Facts<'_>) -> Option<String> {
     let method = &facts.measured.study.method;
     let tool = method.tool().filter(|tool| tool.is_timed_from_outside)?.name;

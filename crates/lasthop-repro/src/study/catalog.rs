@@ -1,4 +1,4 @@
-//! Which studies there are: those in the binary.
+//! The studies in the binary.
 use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
@@ -26,7 +26,7 @@ pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// A study that cannot be had.
+/// Why a study cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     #[error("there is no study `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
@@ -78,7 +78,7 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
         document,
         found,
         ids: file.runs.iter().map(|run| run.id.clone()).collect(),
-        // A study's own come before those of the same name.
+        // A study's own quantities replace common ones of the same name.
         quantities: QUANTITIES.clone().into_iter().chain(file.quantities.clone()).collect(),
     };
     let study = checker.study(name, file);
@@ -92,7 +92,7 @@ pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
 struct Checker {
     document: Document,
     found: Diagnostics,
-    /// Of the runs.
+    /// Ids of the runs.
     ids: Vec<String>,
     quantities: IndexMap<String, Quantity>,
 }
@@ -156,7 +156,8 @@ impl Checker {
         }
     }
 
-    /// What it names of other runs must be there. Other names are figures of a case, or quantities of an experiment.
+    /// Checks an expression: runs that it names must exist. Other names are figures of a case, or quantities of an
+    /// experiment.
     fn expression(&mut self, text: &str, pointer: &str) {
         match expression_names(text) {
             Ok(names) => {
@@ -290,7 +291,7 @@ mod tests {
         }
     }
 
-    /// What an expression names is a figure, or a quantity of one of the study's experiments.
+    /// Names in an expression are figures, or quantities of one of the study's experiments.
     #[test]
     fn expressions_name_only_what_there_is() {
         let catalog = Catalog::new(None);
@@ -314,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Where the experiment is there, its levels are, and each figure with levels is a case of it.
+    /// An existing experiment has the levels of its study, and each figure with levels is one of its cases.
     #[test]
     fn every_figure_leads_to_a_case() {
         let catalog = Catalog::new(None);

@@ -1,4 +1,4 @@
-//! A study as it is written in `studies/NAME.toml`. The doc comments become the descriptions of the JSON schema.
+//! The file of a study, `studies/NAME.toml`. The doc comments become the descriptions of the JSON schema.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;

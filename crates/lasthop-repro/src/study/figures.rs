@@ -1,13 +1,13 @@
-//! The figures of a case that expressions of studies name.
+//! The figures of a case for the expressions of studies.
 
 use lasthop_analyse::summary::{CaseSummary, Metrics};
 use lasthop_protocol::result::Reported;
 use lasthop_stats::Interval;
 
-/// A figure of a case, in seconds, bytes and their quotients; `None` where it was not measured.
+/// Reads a figure of a case, in seconds, bytes and their quotients; `None` if it was not measured.
 type FigureOf = fn(&CaseSummary) -> Option<Interval>;
 
-/// By the name that expressions have for it. What a classic tool says of latencies comes before what follows from others.
+/// Figures by their name in expressions. Latencies reported by a classic tool take precedence over derived ones.
 pub const FIGURES: [(&str, FigureOf); 9] = [
     ("rate", rate),
     ("time", time),
@@ -21,7 +21,7 @@ pub const FIGURES: [(&str, FigureOf); 9] = [
         let own = || Some(Interval::exact(metrics(case)?.latency_max? * 1e-6));
         said(case, |said| said.max_ns).or_else(own)
     }),
-    // Of one trial, which is a run of the study's method.
+    // Means per trial, because a trial corresponds to a run of the study's method.
     ("requests", |case| Some(Interval::exact(requests(case)))),
     ("seconds", |case| {
         Some(Interval::exact(requests(case) / rate(case)?.estimate))
@@ -44,7 +44,7 @@ fn rate(case: &CaseSummary) -> Option<Interval> {
     Some(metrics(case)?.throughput.interval)
 }
 
-/// From its client's view: of a request, or of all requests of a connection where it carries several.
+/// A client's time for a request, or for all requests of a connection that carries several.
 fn time(case: &CaseSummary) -> Option<Interval> {
     let requests = case.load.connections.max(1) * case.load.requests_per_connection;
     let rate = rate(case).filter(|rate| rate.low > 0.0)?;

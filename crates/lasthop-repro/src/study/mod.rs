@@ -1,6 +1,7 @@
-//! The studies as data: what was measured, how, and which experiments repeat it.
+//! The studies as data: their measurements, methods, and the experiments that repeat them.
 //!
-//! Their files are in `studies/`; [`catalog`] reads them, [`model`] holds what is valid. Figures carry over, sentences do not.
+//! Their files are in `studies/`; [`catalog`] reads them, [`model`] holds the valid values. Figures are copied from a
+//! publication, sentences are not.
 
 pub mod catalog;
 mod definition;

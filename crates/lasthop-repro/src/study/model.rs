@@ -1,4 +1,4 @@
-//! Studies as the rest of the program sees them: read, checked, complete.
+//! The valid model of a study, for all other modules.
 
 use indexmap::IndexMap;
 use lasthop_classic::Tool;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A published measurement.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
     pub title: String,
     pub author: String,
@@ -38,7 +38,7 @@ pub struct StudyEnvironment {
     pub link: String,
 }
 
-/// The driver of a study whose method is the experiment's own programs.
+/// The driver of a study whose method uses the experiment's own programs.
 pub const PROGRAM: &str = "program";
 
 /// How it was measured.
@@ -63,7 +63,7 @@ pub struct Method {
 }
 
 impl Method {
-    /// `None` where the experiment's own programs do what the study's did.
+    /// The classic tool; `None` if the experiment's own programs do its work.
     pub fn tool(&self) -> Option<&'static Tool> {
         lasthop_classic::named(&self.driver).ok()
     }
@@ -126,7 +126,7 @@ impl StudyRun {
         levels
     }
 
-    /// The levels that tell the study's condition from others that lasthop's design has beside it.
+    /// The levels that distinguish the study's condition from additional conditions of lasthop's design.
     pub fn condition(&self) -> IndexMap<String, String> {
         let single = |(factor, levels): (&String, &Vec<String>)| match &levels[..] {
             [only] => Some((factor.clone(), only.clone())),
@@ -160,7 +160,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// What it is a number of; in an older book by its name.
+    /// The quantity of the figure in words; in an older book, its name.
     pub fn words(&self) -> &str {
         if self.words.is_empty() {
             &self.quantity
@@ -200,7 +200,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Ratios that fit it.
+    /// Ratios that agree with the claim.
     pub fn range(&self, published: Option<f64>) -> (f64, f64) {
         match (self.least, self.most, published) {
             (None, None, Some(ratio)) => (ratio * 0.98, ratio * 1.02),
@@ -208,7 +208,7 @@ impl Claim {
         }
     }
 
-    /// Whether another claim, perhaps of an earlier version of the study, is about the same measured ratio.
+    /// Whether two claims, perhaps from different versions of the study, compare the same measured ratio.
     pub fn compares_as(&self, other: &Self) -> bool {
         let compared = |claim: &Self| {
             let quantities = (claim.quantity.clone(), claim.against_quantity.clone());
@@ -223,7 +223,7 @@ impl Claim {
     }
 }
 
-/// Whose method measured something.
+/// The method of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Study,
@@ -257,7 +257,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The expression for a method; `None` where it does not measure that.
+    /// The expression for a method; `None` if the method does not measure the quantity.
     pub fn by(&self, by: By) -> Option<&str> {
         let own = match by {
             By::Study => &self.method,
@@ -267,14 +267,14 @@ impl Quantity {
     }
 }
 
-/// In an expression, what stands before names of the result of lasthop's method.
+/// The prefix of names in an expression that refer to the result of lasthop's method.
 pub const LASTHOP: &str = "lasthop";
 
-/// Names of quantities that every study has: requests of a second, and of a run.
+/// Names of quantities that every study has: requests per second, and requests of a run.
 pub const RATE: &str = "requests-per-second";
 pub const REQUESTS: &str = "requests";
 
-/// Units that figures are printed in.
+/// Units of printed figures.
 pub const UNITS: [&str; 13] = [
     "1/s",
     "s",
@@ -291,20 +291,20 @@ pub const UNITS: [&str; 13] = [
     "MB/s",
 ];
 
-/// How many base units a unit is.
+/// The size of a unit in base units.
 pub fn unit(name: &str) -> f64 {
     match name {
         "ms" => 1e-3,
         "us" => 1e-6,
         "%" => 1e-2,
-        // As ab and wrk count them.
+        // Kilobytes and megabytes are binary in ab and wrk.
         "KB" | "KB/s" => 1024.0,
         "MB" | "MB/s" => 1024.0 * 1024.0,
         _ => 1.0,
     }
 }
 
-/// A number as studies print it: digits with `,` between thousands, and a `k`, `K` or `M` behind.
+/// A number as studies print it: digits with `,` between thousands, and a suffix `k`, `K` or `M`.
 pub fn number(text: &str) -> Option<f64> {
     let plain = text.replace(',', "");
     let (digits, factor) = match plain.strip_suffix(['k', 'K']) {
@@ -323,12 +323,12 @@ pub fn number(text: &str) -> Option<f64> {
 }
 
 impl Study {
-    /// The runs of this id; figures and claims are checked to have one.
+    /// The run with this id; ids in figures and claims are already checked.
     pub fn run(&self, id: &str) -> Option<&StudyRun> {
         self.runs.iter().find(|run| run.id == id)
     }
 
-    /// The published ratio of a claim: of its figures, or of their means where several are of its conditions.
+    /// The published ratio of a claim: of its figures, or of their means if several fit its conditions.
     pub fn published_ratio(&self, claim: &Claim) -> Option<f64> {
         let figure = |wanted: &IndexMap<String, String>, quantity: &str| {
             let fitting = self.figures.iter().filter(|figure| {
@@ -343,7 +343,7 @@ impl Study {
                 let these = fitting.clone().filter(|figure| is_it(figure));
                 mean::of(these.map(|figure| figure.value * unit(&figure.unit)))
             };
-            // A study that counts requests for a second publishes the rate, too.
+            // A study that counts the requests of one second publishes the rate, too.
             let counted = || values(&|figure| quantity == RATE && figure.quantity == REQUESTS);
             values(&|figure| figure.quantity == quantity).or_else(counted)
         };
@@ -354,7 +354,7 @@ impl Study {
         claim.published.or_else(of_figures)
     }
 
-    /// Every number that it published: figures, and numbers of comparisons.
+    /// Every published number: figures, and numbers of comparisons.
     pub fn numbers(&self) -> Vec<&str> {
         let figures = self.figures.iter().map(|figure| figure.printed.as_str());
         figures
