@@ -14,21 +14,21 @@ fn main() -> ExitCode {
     lasthop::cli::main()
 }
 
-/// Runs before Rust's own start, which opens what is closed.
+/// Runs before Rust's own start, which opens closed standard streams.
 #[used]
-// SAFETY: the C library calls each function in this section once, before `main`; this one allocates and unwinds
-// nothing.
+// SAFETY: the C library calls each function in this section once, before `main`; this one neither allocates nor
+// unwinds.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_START: extern "C" fn() = look_at_output;
 
 extern "C" fn look_at_output() {
-    // SAFETY: it only asks for the flags of a number, which may be no descriptor.
+    // SAFETY: the call only reads the flags of a number, which may be no descriptor.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     OUTPUT_IS_CLOSED.store(flags < 0, Ordering::Relaxed);
 }
 
-/// Names of hosts come from /etc/hosts and DNS. Other sources that /etc/nsswitch.conf names are libraries of the
-/// machine's glibc, and a static executable that loads those of another version may crash.
+/// Resolves names of hosts from /etc/hosts and DNS only. Other sources in /etc/nsswitch.conf are libraries of the
+/// machine's glibc, and a static executable that loads libraries of another version may crash.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 fn resolve_without_plugins() {
     use std::ffi::{CStr, c_char, c_int};

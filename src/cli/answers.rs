@@ -11,7 +11,7 @@ use super::{
     output::{CliError, print},
 };
 
-/// Prints what is known without running anything.
+/// Prints kept answers, without a run.
 pub fn answers(arguments: &args::Answers) -> Result<(), CliError> {
     if !matches!(
         arguments.format,
@@ -37,8 +37,8 @@ pub fn answers(arguments: &args::Answers) -> Result<(), CliError> {
     }
 }
 
-/// The experiment of this name, or those that name such a stack: in their own name, as an end of their link, or as their
-/// group.
+/// The answer about the experiment of this name, or all answers about such a stack: in their name, as an end of their
+/// link, or as their group.
 fn about<'a>(known: &'a Answers, stack: &str) -> Result<Vec<&'a Answer>, CliError> {
     if let Some(answer) = known.get(stack) {
         return Ok(vec![answer]);

@@ -573,7 +573,7 @@ pub struct FleetDrive {
     pub talk: TalkOptions,
 }
 
-/// Options that are also handed to another lasthop, as they were typed.
+/// Options with their text as typed, to be passed to another lasthop.
 #[derive(Debug, Clone)]
 pub struct Passed<T> {
     pub options: T,
@@ -609,11 +609,11 @@ impl<T: Args> FromArgMatches for Passed<T> {
     }
 }
 
-/// An option as it was typed.
+/// An option's text as typed.
 fn typed(option: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
     let id = option.get_id().as_str();
     let name = option.get_long().unwrap_or_default();
-    // The other lasthop has the defaults itself.
+    // The other lasthop has the same defaults.
     if matches.value_source(id) != Some(clap::parser::ValueSource::CommandLine) {
         return Vec::new();
     }
@@ -682,7 +682,7 @@ pub struct Repro {
 }
 
 impl SelfTest {
-    /// The experiment that needs no server.
+    /// The default experiment, which needs no server.
     pub const EXPERIMENT: &str = "sockets";
 }
 
@@ -791,7 +791,7 @@ pub struct Survey {
     pub quiet: bool,
 }
 
-/// `ROLE=PID`
+/// Parses `ROLE=PID`.
 fn role(text: &str) -> Result<(String, i32), String> {
     let pid = text
         .split_once('=')
@@ -861,7 +861,7 @@ fn engine() -> impl TypedValueParser<Value = EngineKind> {
     named(EngineKind::ALL.map(|kind| (kind, kind.name(), "")))
 }
 
-/// Reads one of these values by its name; each has its help. Value types know nothing of the command line.
+/// A parser of these values by name, with a help for each. Value types are independent of the command line.
 fn named<T: Copy + Send + Sync + 'static, const N: usize>(
     values: [(T, &'static str, &'static str); N],
 ) -> impl TypedValueParser<Value = T> {
@@ -884,7 +884,7 @@ mod tests {
 
     use super::*;
 
-    /// The command lines in the code blocks of a document.
+    /// The command lines in a document's code blocks.
     fn command_lines(text: &str) -> Vec<String> {
         let of_lasthop = regex::Regex::new(r"^(?:\$ )?(lasthop .*)$").unwrap();
         let blocks = text.split("```").skip(1).step_by(2);
@@ -924,7 +924,7 @@ mod tests {
                 let words = words
                     .into_iter()
                     .take_while(|word| !["|", ">"].contains(&word.as_str()))
-                    // A reader has the file; here any will do.
+                    // A reader has the file; here any file will do.
                     .map(|word| {
                         if word.starts_with('@') {
                             "@Cargo.toml".to_owned()
@@ -973,7 +973,8 @@ mod tests {
             all.extend(command.get_subcommands().cloned());
             let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
-            // A line of a paragraph that is followed by another was wrapped by hand, and a terminal wraps it again.
+            // A line that another line of the paragraph follows was wrapped by hand, and a terminal would wrap it
+            // again.
             let by_hand = lines
                 .windows(2)
                 .find(|pair| pair.iter().all(|line| !line.is_empty() && !line.starts_with(' ')) && pair[0].len() > 70);

@@ -21,11 +21,11 @@ use super::{
     signals::watch_signals,
 };
 
-/// Each case is asked so often, for so long: two seconds.
+/// Trials of each case, and their length: two seconds in all.
 const BLOCKS: u32 = 4;
 const TRIAL: Duration = Duration::from_millis(500);
 
-/// Reports all errors in the files of an experiment. Then starts its servers and asks every case for a short time.
+/// Reports all errors in the files of an experiment. Then starts its servers and loads every case for a short time.
 pub fn check(arguments: &args::New) -> Exit {
     let experiment = catalog()?.load(&arguments.name).or_usage()?;
     let plan = Plan::new(experiment, &selection(&arguments.select)).or_usage()?;
@@ -64,14 +64,14 @@ pub fn check(arguments: &args::New) -> Exit {
     if summary.decision.advice == Advice::Wait {
         talk(&format!("note: {}", lasthop_report::headline(&summary)));
     }
-    // Its logs are of no use, and nobody would look for a record here.
+    // The logs are useless now, and nobody would look for a record here.
     let _ = fs::remove_dir_all(&summary.folder);
     let name = shlex::try_quote(&arguments.name).unwrap_or_default();
     talk(&format!("every case answers; next: lasthop run {name}"));
     Ok(DONE)
 }
 
-/// Starts the servers once, and asks each case for two seconds.
+/// Starts the servers once, and loads each case for two seconds.
 fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
     sweep();
     watch_signals()?;
@@ -88,7 +88,7 @@ fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
     let locator = locator(&home, &plan.experiment, &arguments.programs)?;
     let into = Home::at(home.writable("check").or_failed()?);
     let job = Job {
-        // The starts of the servers may take longer than this budget.
+        // Completes the round, because starting the servers may take longer than the budget.
         whole_round: true,
         engine: arguments.programs.engine,
         ..Job::new(plan, settings, &locator, &into, command_line())

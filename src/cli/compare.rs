@@ -64,7 +64,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     let interrupt = watch_signals()?;
     let interrupted = || interrupt.load(Ordering::Relaxed);
     let examined = compare::examine(asked, || !interrupted()).map_err(|error| match error {
-        // First: an examination that is interrupted ends with an error, too, which means nothing.
+        // Checked first, because an interrupted examination also ends with an error, which means nothing.
         _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
         CompareError::NoAnswer(_) => CliError::failed(error),
         other => CliError::usage(other),
@@ -83,7 +83,8 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     carry_out(&job, None, &arguments.talk, &arguments.output)
 }
 
-/// The driver is another process, with a folder of its own.
+/// Refuses a path that is relative because its absolute form is too long: the driver is another process, with its own
+/// working folder.
 fn begins_at_root(url: &str, spec: &Spec) -> Result<(), CliError> {
     let path = spec.endpoint.address.path().filter(|path| path.is_relative());
     path.map_or(Ok(()), |path| {
@@ -99,10 +100,10 @@ fn begins_at_root(url: &str, spec: &Spec) -> Result<(), CliError> {
 /// Options whose values may be secret.
 const SECRET: [&str; 4] = ["--body", "--send", "--greet", "--restart"];
 
-/// The command line for the record, without passwords, headers, what is sent and the command that restarts the servers.
+/// The command line for the record, without passwords, headers, data to send and the command that restarts the servers.
 fn command(arguments: &args::Compare) -> Vec<String> {
     let mut is_secret = false;
-    // The name of a file says nothing.
+    // The name of a file is no secret.
     let is_file = |text: &str| text.starts_with('@');
     let is_endpoint = |word: &str| {
         let one = named_url(word);
@@ -130,7 +131,7 @@ fn command(arguments: &args::Compare) -> Vec<String> {
     shown.collect()
 }
 
-/// What it is made from is in the record itself.
+/// An origin without files: the record itself has everything that the comparison is made from.
 pub fn origin() -> Origin {
     Origin {
         experiment: NAME.to_owned(),
@@ -144,7 +145,7 @@ pub fn origin() -> Origin {
     }
 }
 
-/// The plan of a recorded comparison, with the passwords of the environment.
+/// The plan of a recorded comparison, with passwords from the environment.
 pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
     let mut given = given.clone();
     let endpoints = given
@@ -164,7 +165,7 @@ pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
             .protocol
             .password()
             .is_some_and(|password| password.is_some());
-        // Only passwords come back: headers of a file have no variable.
+        // Only passwords have variables; headers from a file do not.
         if !(kept && filled) {
             let variable = endpoint.spec.protocol.kind().password_variable;
             let advice = variable.map_or_else(

@@ -1,4 +1,4 @@
-//! What commands begin with: the data folder, experiments, programs, records.
+//! The common beginning of commands: the data folder, experiments, programs, records.
 
 use std::{
     collections::BTreeMap,
@@ -30,19 +30,19 @@ use super::{
     output::{CliError, OrExit, print, talk, terminal},
 };
 
-/// A record, read once for all that is made of it, and its result.
+/// A record, read once for all reports, and its summary.
 pub struct Recorded {
     data: RunData,
     pub summary: Summary,
 }
 
-/// A record on disk. Every report is made from it.
+/// Reads a record on disk. Every report is made from a record.
 pub fn read(directory: &Path) -> Result<Recorded, CliError> {
-    // Ask before reading: if the run ends in between, the record read says so.
+    // The state is read first: if the run ends in between, the record shows that.
     let running = store::state(directory) == State::Running;
     let data = store::read(directory).or_failed()?;
     let running = running && data.end.is_none();
-    // A record by its path needs no data folder.
+    // A record given by its path needs no data folder.
     let word = home().map_or_else(
         |_| store::word_for_folder(directory),
         |home| Store::new(home.path()).word_for(directory),
@@ -56,7 +56,7 @@ pub fn read(directory: &Path) -> Result<Recorded, CliError> {
     Ok(Recorded { data, summary })
 }
 
-/// The command line for the record, which other people may read: passwords are removed from URLs.
+/// The command line for the record, without passwords in URLs, because others may read it.
 pub fn command_line() -> Vec<String> {
     let kept = |word: String| if word.contains("://") { redacted(&word) } else { word };
     std::env::args_os()
@@ -76,7 +76,7 @@ pub fn locator(home: &Home, experiment: &Experiment, programs: &Programs) -> Res
     locator_with(home, experiment, given(programs))
 }
 
-/// The same with programs that a record names.
+/// A locator with the programs that a record names.
 pub fn locator_with(
     home: &Home,
     experiment: &Experiment,
@@ -94,7 +94,7 @@ pub fn locator_with(
     Ok(locator.called(from_here(folder).display().to_string()))
 }
 
-/// Says that root executes what another account can change. The folder was named, so it is the user's choice.
+/// Warns that root will execute files that another account can change. The user named the folder, so this is no error.
 fn warn_root(folder: &Path) {
     if rustix::process::geteuid().is_root()
         && let Some(foreign) = owner::changeable(folder)
@@ -106,13 +106,13 @@ fn warn_root(folder: &Path) {
     }
 }
 
-/// Whether a record is of the experiment that has this name now, and not of another one of the same name.
+/// Whether a record is of the experiment that has this name now, and not of an older one with that name.
 pub fn is_run_of(header: &RunHeader, name: &str, catalog: &Catalog) -> bool {
     let source = catalog.source(name).to_string();
     header.experiment.name == name && header.experiment.source == recorded(&source)
 }
 
-/// Takes from others the right to write in the data folder.
+/// Removes other users' write permission in the data folder.
 pub fn tighten() {
     let Ok(home) = Home::find() else { return };
     for folder in home.tighten() {
@@ -123,7 +123,7 @@ pub fn tighten() {
     }
 }
 
-/// The path of a folder as it would be typed.
+/// A short path of a folder, as a user would type it.
 fn from_here(folder: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     folder
@@ -131,7 +131,7 @@ fn from_here(folder: &Path) -> PathBuf {
         .map_or_else(|_| folder.to_owned(), |below| Path::new(".").join(below))
 }
 
-/// Of classic tools.
+/// A locator of classic tools.
 pub fn locator_of_tools(home: &Home, programs: &Programs) -> Locator {
     Locator::new(home, "--tools", given(programs))
 }
@@ -140,8 +140,8 @@ fn given(programs: &Programs) -> BTreeMap<String, PathBuf> {
     programs.programs.iter().cloned().collect()
 }
 
-/// Renders a result and writes it to the file asked for, or to standard output; and for people to the page of a job of
-/// GitHub Actions.
+/// Renders a result and writes it to the requested file, or to standard output. A report for people is also added to
+/// the page of a GitHub Actions job.
 pub fn deliver(recorded: &Recorded, output: &OutputOptions) -> Result<(), CliError> {
     let summary = &recorded.summary;
     add_to_job(
@@ -168,7 +168,7 @@ pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError
     Ok(())
 }
 
-/// Whether a report can be written, before anything is started for it.
+/// Checks that a report can be written, before anything is started for it.
 pub fn ready(output: &OutputOptions) -> Result<(), CliError> {
     output.output.as_deref().map_or(Ok(()), writable)
 }
@@ -179,7 +179,7 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
     if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Ok(());
     }
-    // An older report stays until there is a new one.
+    // Opened without truncation: an older report stays until there is a new one.
     named::open(path).map_err(|error| not_written(path, &error))?;
     match there {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -189,7 +189,7 @@ pub fn writable(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Writes what `bytes` renders to a file, or to standard output.
+/// Writes the output of `bytes` to a file, or to standard output.
 pub fn deliver_bytes(
     file: Option<&Path>,
     verbose: bool,
@@ -225,7 +225,7 @@ pub fn print_document(
     print(&document_bytes(result, document, format, &options))
 }
 
-/// The same as bytes.
+/// A result that is no run, as a document or as its own JSON.
 pub fn document_bytes(
     result: &impl Serialize,
     document: &Document,
@@ -240,7 +240,7 @@ pub fn document_bytes(
     }
 }
 
-/// The file that GitHub Actions shows as the page of a job, in Markdown.
+/// The variable with the file that GitHub Actions shows as the page of a job, in Markdown.
 const JOB_PAGE: &str = "GITHUB_STEP_SUMMARY";
 
 fn add_to_job(summary: &Summary, page: Option<&Path>) -> Result<(), CliError> {
@@ -267,14 +267,13 @@ pub fn page(recorded: &Recorded) -> Vec<u8> {
     lasthop_report::render(&recorded.summary, &extras, Format::Html, &options)
 }
 
-/// Works on each of `all`, in their order. Each CPU takes a share, one after the other, so that few records are in memory
-/// at a time.
+/// Maps items in order. Each CPU works through a share, item by item, so that few records are in memory at a time.
 pub fn on_all_cpus<One: Sync, Made: Send>(
     all: &[One],
     work: impl Fn(&One) -> Result<Made, CliError> + Sync,
 ) -> Result<Vec<Made>, CliError> {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    // At least one: `chunks` panics for a length of 0.
+    // At least one, because `chunks` panics for a length of 0.
     let shares = all.chunks(all.len().div_ceil(cpus).max(1));
     thread::scope(|scope| {
         let work = |share: &[One]| share.iter().map(&work).collect::<Result<Vec<_>, CliError>>();
@@ -286,8 +285,7 @@ pub fn on_all_cpus<One: Sync, Made: Send>(
     })
 }
 
-/// What a report in a format shows that only the record has: trials, plots, and the configuration of the winner if
-/// there is one.
+/// The parts of a report that only the record has: trials, plots, and the configuration of the winner, if any.
 fn extras(Recorded { data, summary }: &Recorded, format: Format) -> Extras {
     match format {
         Format::Trials => Extras {

@@ -26,7 +26,7 @@ use super::{
 pub fn find(wanted: &[&str]) -> Result<Vec<PathBuf>, CliError> {
     let find = |wanted: &&str| match home() {
         Ok(home) => Store::new(home.path()).find(wanted).or_usage(),
-        // A record by its path needs no data folder.
+        // A record given by its path needs no data folder.
         Err(_) if Path::new(wanted).join("run.json").is_file() => Ok(PathBuf::from(wanted)),
         Err(error) => Err(error),
     };
@@ -57,7 +57,7 @@ fn compares(data: &RunData) -> Result<(), CliError> {
     }
 }
 
-/// Whether a report of several runs can be written.
+/// Checks that several runs have this format.
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format == Format::Trials {
         return Err(CliError::usage(
@@ -73,7 +73,7 @@ fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError
     })
 }
 
-/// How every run stands to each limit.
+/// The results of all limits for every run.
 fn judged_all<'a>(
     limits: &[Limit],
     runs: impl IntoIterator<Item = &'a Summary>,
@@ -101,7 +101,7 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
     })
 }
 
-/// Several runs, usually of several machines, by their directories.
+/// The report of several runs, usually of several machines.
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Exit {
     has_format(output)?;
     let members = members(directories)?;
@@ -116,12 +116,12 @@ pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOpt
     Ok(hold(&fleet.limits))
 }
 
-/// How the cases of a run stand to each limit.
+/// The results of all limits for the cases of a run.
 pub fn held(limits: &[Limit], summary: &Summary) -> Result<Vec<Held>, CliError> {
     judged(limits, &limit::of_run(summary), summary.settings.confidence)
 }
 
-/// Each limit names something.
+/// Checks that each limit names something.
 pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
     limit::judge(limits, subjects).map(drop).or_usage()
 }
@@ -130,7 +130,7 @@ fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec
     Ok(across::held(&limit::judge(limits, subjects).or_usage()?, confidence))
 }
 
-/// Says how each case stands to each limit, and fails if one is beyond it, or if a limit was judged for none.
+/// Prints the results of the limits. Fails if a case exceeds a limit, or if a limit could be judged for no case.
 pub fn hold(held: &[Held]) -> u8 {
     held.iter().for_each(|held| talk(&held.text));
     let is_judged = |one: &Held| {

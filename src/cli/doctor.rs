@@ -24,25 +24,25 @@ use lasthop_system::facts::Facts;
 
 use self::Severity::{Good, Missing, Note, Warning};
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// As it should be.
+    /// In order.
     Good,
-    /// Good to know when you read the numbers.
+    /// Affects how to read the numbers.
     Note,
-    /// Makes measurements worse.
+    /// Degrades measurements.
     Warning,
-    /// Something cannot run.
+    /// Prevents something from running.
     Missing,
 }
 
-/// A finding, and what to do about it.
+/// A finding with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
     pub text: String,
-    /// What to do: a command, if there is one.
+    /// The remedy: a command, if there is one.
     pub remedy: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// Whether an experiment would find the program of a recipe.
+/// The program of a recipe, as an experiment would find it.
 pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     match locator.locate(recipe, program) {
         Ok(located) => Good.of(format!("{} {} ({})", recipe, located.version, located.path.display())),
@@ -74,7 +74,7 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
                 ..Missing.of(error.brief())
             }
         }
-        // Python is there, and lacks a module.
+        // Python is there, but lacks a module.
         Err(error @ LocateError::Version { .. }) if !program.packages.is_empty() => {
             Missing.of(error.brief()).with(&locator.setup())
         }
@@ -82,13 +82,13 @@ pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     }
 }
 
-/// Whether an experiment would not find the packages that a service names.
+/// The packages of a service, if an experiment would not find them.
 pub fn packages(service: &str, packages: &Packages, locator: &Locator) -> Option<Finding> {
     let why = locator.lacks(packages)?;
     Some(Missing.of(format!("{service}: {why}")).with(&locator.setup()))
 }
 
-/// Whether a classic tool is installed. No experiment needs one to run.
+/// A classic tool, which no experiment needs.
 pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
     let found = program(tool.name, &tool.program, locator);
     let severity = if found.severity == Missing {
@@ -99,7 +99,7 @@ pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
     Finding { severity, ..found }
 }
 
-/// How to install packages of the system by hand. Python and Ruby packages belong in lasthop's own environments.
+/// The command that installs system packages. Python and Ruby packages belong in lasthop's own environments.
 fn install_command(packages: &Packages) -> Option<String> {
     let manager = setup::manager();
     let named = manager
@@ -109,7 +109,7 @@ fn install_command(packages: &Packages) -> Option<String> {
     command.or_else(|| unnamed(packages, manager))
 }
 
-/// Where programs are looked for.
+/// The folders where programs are looked for.
 pub fn folders() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<String> = Vec::new();
@@ -125,7 +125,7 @@ pub fn folders() -> Finding {
     Good.of(text)
 }
 
-/// Whether runs can be recorded.
+/// The data folder, where runs are recorded.
 pub fn home(home: &Home) -> Finding {
     match home.writable("") {
         Ok(path) => Good.of(format!("the data folder is {}", path.display())),
@@ -133,7 +133,7 @@ pub fn home(home: &Home) -> Finding {
     }
 }
 
-/// Which container engines work, and their components.
+/// Working container engines, and their components.
 pub fn engines() -> Vec<Finding> {
     EngineKind::ALL.into_iter().map(engine).collect()
 }
@@ -168,7 +168,7 @@ pub fn engine(kind: EngineKind) -> Finding {
     }
 }
 
-/// The last line of the reason is what to do.
+/// A finding about an engine. The last line of the reason is the remedy.
 fn unusable(kind: EngineKind, reason: &str) -> Finding {
     let (why, remedy) = reason.rsplit_once('\n').unwrap_or((reason, ""));
     let why: Vec<&str> = why.split_whitespace().collect();
@@ -179,7 +179,7 @@ fn unusable(kind: EngineKind, reason: &str) -> Finding {
     }
 }
 
-/// What the rights of this user allow.
+/// The rights of this user.
 pub fn privileges() -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
     let user = match (root, account::unprivileged()) {
@@ -199,7 +199,7 @@ pub fn privileges() -> Vec<Finding> {
     vec![user, observing]
 }
 
-/// What makes measurements on this machine noisy or special.
+/// Properties of this machine that make measurements noisy or special.
 pub fn noise(facts: &Facts) -> Vec<Finding> {
     let checks = [
         cpus,
@@ -285,7 +285,7 @@ fn steal(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// When a CPU limit is used up, it stops all processes in the middle of a trial.
+/// A CPU limit stops all processes in the middle of a trial once its quota is used up.
 fn quota(facts: &Facts) -> Option<Finding> {
     let own = facts.text("/proc/self/cgroup").unwrap_or_default();
     let group = |controller: &str| {

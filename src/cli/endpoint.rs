@@ -1,4 +1,5 @@
-//! What an endpoint's URL leaves to the place where it is typed: which address of its host answers, and where a path begins.
+//! The local parts of an endpoint's URL: which address of the host accepts connections, and where a relative path
+//! begins.
 
 use std::{
     env,
@@ -15,7 +16,8 @@ use lasthop_system::listener;
 
 use super::output::{CliError, talk};
 
-/// The address of a host that accepts connections, said wherever it is not the first: for `UrlOptions::choose`.
+/// The first address of a host that accepts connections. Prints the choice unless it is the host's first address. For
+/// `UrlOptions::choose`.
 pub fn choose(host: &str, addresses: &[Address]) -> Address {
     let (found, failed) = reach::first(addresses);
     let failed: Vec<String> = failed
@@ -38,7 +40,7 @@ pub fn choose(host: &str, addresses: &[Address]) -> Address {
     }
 }
 
-/// An endpoint as this machine knows it, whose path leads through no socket.
+/// An endpoint with an absolute path. Refuses a path that leads through a socket.
 pub fn settled(endpoint: Endpoint) -> Result<Endpoint, CliError> {
     let endpoint = rooted(endpoint)?;
     let path = endpoint.address.path();
@@ -52,17 +54,17 @@ pub fn settled(endpoint: Endpoint) -> Result<Endpoint, CliError> {
     Ok(endpoint)
 }
 
-/// The socket that a path leads through, as through a folder.
+/// The socket that a path uses like a folder, if any.
 fn socket_within(path: &Path) -> Option<&Path> {
     let is_socket = |path: &Path| !listener::inodes(&Address::Unix(path.to_owned())).is_empty();
-    // Usually the path itself is one.
+    // Usually the path itself is a socket.
     let mut above = path.ancestors().skip(1).filter(|_| !is_socket(path));
     above.find(|folder| is_socket(folder))
 }
 
-/// An endpoint whose path begins at the root, also where it was typed below the current folder or the home. One that is too
-/// long for the kernel that way stays as it is.
-/// An abstract name that only HAProxy's padding leads to a socket is padded.
+/// An endpoint with an absolute path, even if typed relative to the current folder or the home. A path that would
+/// become too long for the kernel stays as it is. An abstract name is padded if only HAProxy's padding makes it lead to
+/// a socket.
 fn rooted(mut endpoint: Endpoint) -> Result<Endpoint, CliError> {
     if let Address::Abstract(name) = &endpoint.address
         && let Some(padded) = Address::named(&format!("abns@{name}"))
@@ -91,7 +93,7 @@ fn rooted(mut endpoint: Endpoint) -> Result<Endpoint, CliError> {
     Ok(endpoint)
 }
 
-/// A path below the current folder, as the kernel lists it where its folder is there.
+/// A path with its folder resolved, if that exists, as the kernel lists the path.
 fn whole(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let inside = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));

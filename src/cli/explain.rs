@@ -15,7 +15,7 @@ use super::{
     run,
 };
 
-/// Makes a run again, with profile trials if they are asked for.
+/// Repeats a run, with profile trials if requested.
 pub fn again(arguments: &args::Run) -> Exit {
     let options = &arguments.options;
     let home = home()?;
@@ -42,13 +42,13 @@ pub fn again(arguments: &args::Run) -> Exit {
     run::carry_out(&job, None, &options.talk, &options.output)
 }
 
-/// How profile trials are made, if they are to be.
+/// The settings of profile trials, if requested.
 pub fn wanted(options: &args::LayerOptions) -> Result<Option<ExplainSettings>, CliError> {
     let settings = options.explain.then(|| settings(options.layers.as_deref()));
     settings.transpose()
 }
 
-/// How profile trials are made, with the user's own lines of layers.
+/// The settings of profile trials, with the user's own lines of layers.
 fn settings(layers: Option<&Path>) -> Result<ExplainSettings, CliError> {
     let Some(file) = layers else {
         return Ok(ExplainSettings::default());

@@ -1,4 +1,4 @@
-//! `lasthop fleet`: runs in a cluster, and what comes back from there.
+//! `lasthop fleet`: runs in a cluster, and their records.
 
 use std::{
     io::{self, BufReader, Read},
@@ -35,20 +35,20 @@ use super::{
     signals::{watch_signals, watch_signals_until},
 };
 
-/// How long a Job that has ended stays for those who read its log by hand.
+/// How long an ended Job is kept for users who read its log by hand.
 const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long its Pod may wait for a node then.
+/// The longest wait of such a Job's Pod for a node.
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
-/// How long the servers of a Pod may take until they answer.
+/// The time for the servers of a Pod to become ready.
 const READY: Duration = Duration::from_secs(60);
-/// CPUs of a Pod, where a node has as many.
+/// CPUs of a Pod, if the node has as many.
 const CPUS: u32 = 2;
 
-/// How long a Job that has ended stays, if its client was killed.
+/// How long an ended Job is kept if its client was killed.
 const KEEP: Duration = Duration::from_secs(300);
-/// The label of nodes that says what kind of machine they are, in most clouds.
+/// The label that most clouds give to nodes for their type of machine.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-/// More nodes than this are told of by number, not line by line.
+/// The most nodes with a line each; more are only counted.
 const FEW: usize = 8;
 
 pub fn fleet(command: args::Fleet) -> Exit {
@@ -81,7 +81,7 @@ fn planned(
         ..selection(select)
     };
     let plan = Plan::new(loaded, &wanted).or_usage()?;
-    // How many CPUs there are is the Pod's business.
+    // The Pod decides the number of CPUs.
     let overrides = Overrides {
         placement: PlacementChoice::Free,
         aa: select.aa,
@@ -100,7 +100,7 @@ fn planned(
         .map(|chosen| Layouts::new(plan, chosen))
         .transpose()
         .or_usage()?;
-    // Layouts are rendered here; a Pod that runs the experiment itself has only what is built into its lasthop.
+    // Layouts are rendered here. A Pod that runs the experiment itself has only the experiments built into its lasthop.
     let mut files = Files::default();
     let words = match (&layouts, brought) {
         (Some(_), _) => vec!["fleet".to_owned(), "drive".to_owned(), format!("{FOLDER}/{GIVEN}")],
@@ -170,7 +170,7 @@ fn collect(arguments: &args::FleetCollect) -> Result<(), CliError> {
 }
 
 fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
-    // A text that was saved by a shell has no end of its last line.
+    // A text saved by a shell lacks the end of its last line.
     let log = BufReader::new(log.chain(&b"\n"[..]));
     let mut part = None;
     let received = wire::receive(log, runs, None, &mut |heard| {
@@ -192,7 +192,7 @@ fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     }
 }
 
-/// A record by its name.
+/// The name of a record.
 fn name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -203,7 +203,7 @@ fn work(arguments: &args::FleetWorker) -> Exit {
     worker::serve(&arguments.arguments, &runs, arguments.linger).or_failed()
 }
 
-/// Compares the layouts of a Pod, once their servers answer.
+/// Compares the layouts of a Pod once their servers are ready.
 fn drive(arguments: &args::FleetDrive) -> Exit {
     let shown = arguments.given.display();
     let text = files::named(&arguments.given, files::SHORT)
@@ -251,7 +251,7 @@ fn run(arguments: &args::FleetRun) -> Exit {
         exact_cpus: arguments.pods.cpus.is_some(),
     };
     let runs = home()?.writable("runs").or_failed()?;
-    // The second stops the wait for the cluster, which has been asked to remove everything by then.
+    // The second signal ends the wait for the cluster, which has then been asked to remove everything.
     watch_signals_until(3)?;
     // The log of each node is a connection.
     lift_descriptors();
@@ -261,7 +261,7 @@ fn run(arguments: &args::FleetRun) -> Exit {
         nodes: 0,
     };
     sweep();
-    // What kubectl keeps is in it, and a later `clean` removes it if this process is killed.
+    // The sandbox holds kubectl's cache, which a later `clean` removes if this process is killed.
     let sandbox = Sandbox::create().or_failed()?;
     let args::FleetCluster { context, namespace } = arguments.cluster.clone();
     let place = Where {
@@ -274,7 +274,7 @@ fn run(arguments: &args::FleetRun) -> Exit {
     conclude(&outcome.or_failed()?, arguments)
 }
 
-/// Reports what came back, and what did not.
+/// Reports records, and nodes without a record.
 fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
     let folders: Vec<PathBuf> = outcome
         .received
@@ -317,7 +317,7 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
     })
 }
 
-/// Says what happens, by node.
+/// Prints events, by node.
 struct Teller<'a> {
     id: &'a str,
     quiet: bool,
@@ -327,7 +327,7 @@ struct Teller<'a> {
 impl Teller<'_> {
     fn tell(&mut self, event: &Event<'_>) {
         match event {
-            // It is told again in the end, with what the others found.
+            // Repeated at the end, together with the records of other nodes.
             Event::Failed { node, why } if !self.quiet => talk(&format!("{node} failed: {why}")),
             _ if self.quiet => {}
             Event::Chosen { namespace, nodes } => {

@@ -1,4 +1,4 @@
-//! Ends a driver as soon as its caller is gone, even in the middle of a trial. Over ssh no signal tells it.
+//! Ends a driver as soon as its caller is gone, even in the middle of a trial. Over ssh the driver gets no signal.
 
 use std::{io, os::fd::BorrowedFd};
 
@@ -13,7 +13,7 @@ pub fn watch(input: BorrowedFd<'_>) -> io::Result<()> {
     let input = input.try_clone_to_owned()?;
     let wait = move || {
         loop {
-            // Hang-up and error are always reported. RDHUP is the same for a socket.
+            // poll always reports hang-up and error. RDHUP is the equivalent for a socket.
             let mut polled = [PollFd::new(&input, PollFlags::RDHUP)];
             let ended = rustix::event::poll(&mut polled, None).is_ok();
             let flags = polled[0].revents();

@@ -1,4 +1,4 @@
-//! Help: the first one of a command fits a screen, `--help --all` has everything.
+//! Help: the short help of a command fits a screen, `--help --all` shows everything.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::{args::Cli, output::width};
 
-/// Commands by what they are for; the first are those that a person types daily.
+/// Commands by purpose; the first are typed daily.
 const GROUPS: [(&str, &str); 4] = [
     (
         "Commands",
@@ -17,7 +17,7 @@ const GROUPS: [(&str, &str); 4] = [
     ("Tools", "serve completions"),
 ];
 
-/// Options in the first help of a command. One that is not here has all of its options there.
+/// Options in the short help of a command. A command that is not listed has all of its options there.
 const FIRST: [(&str, &str); 9] = [
     (
         "lasthop run",
@@ -48,9 +48,9 @@ const FIRST: [(&str, &str); 9] = [
     ),
 ];
 
-/// The command line, with lasthop's own option for help in place of clap's.
+/// The command line, with lasthop's own help option instead of clap's.
 pub fn command() -> Command {
-    // Options of `run` need no command, and are listed there.
+    // Options of `run` need no command, and are listed at `run`.
     let all = Cli::command().mut_args(|option| option.hide(true));
     each(all, "lasthop", &|command, _| {
         let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpLong);
@@ -61,7 +61,7 @@ pub fn command() -> Command {
     })
 }
 
-/// The same as its help is to be printed: whole, or what fits a screen.
+/// The command line for printing help: the whole help, or the short one.
 pub fn shown(whole: bool) -> Command {
     let shown = each(command(), "lasthop", &|command, path| {
         let command = command.term_width(width());
@@ -77,7 +77,7 @@ pub fn shown(whole: bool) -> Command {
     }
 }
 
-/// Changes a command, which has this path, and those below it.
+/// Applies a change to a command at this path, and to its subcommands.
 fn each(command: Command, path: &str, change: &dyn Fn(Command, &str) -> Command) -> Command {
     change(command, path).mut_subcommands(|below| {
         let path = format!("{path} {}", below.get_name());
@@ -85,7 +85,7 @@ fn each(command: Command, path: &str, change: &dyn Fn(Command, &str) -> Command)
     })
 }
 
-/// What the first help of a command has.
+/// Hides options that are not in the short help of a command.
 fn first(command: Command, path: &str) -> Command {
     let chosen = FIRST.iter().find(|(of, _)| *of == path).map(|(_, options)| *options);
     let is_option = |arg: &&Arg| !arg.is_positional() && !arg.is_hide_set() && arg.get_id() != "help";
@@ -109,7 +109,7 @@ fn first(command: Command, path: &str) -> Command {
     command.after_help(more)
 }
 
-/// A group of commands with what each does.
+/// A group of commands, each with its summary.
 fn listed(all: &Command, (title, names): &(&str, &str)) -> String {
     let line = |name| {
         let about = all.find_subcommand(name).and_then(Command::get_about);
@@ -121,13 +121,13 @@ fn listed(all: &Command, (title, names): &(&str, &str)) -> String {
     format!("{title}:\n{}\n", names.split(' ').map(line).collect::<String>())
 }
 
-/// Reads `help COMMAND` as `COMMAND --help`, and takes `--all` beside it as the wish for the whole help.
+/// Translates `help COMMAND` into `COMMAND --help`. An `--all` beside either requests the whole help.
 pub fn asked(mut words: Vec<OsString>) -> (Vec<OsString>, bool) {
     if words.get(1).is_some_and(|word| word == "help") {
         words.remove(1);
         words.push("--help".into());
     }
-    // What follows is passed on.
+    // Words after `--` are passed on.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let has = |wanted: &[&str]| {
         words[..end]
@@ -145,7 +145,7 @@ pub fn asked(mut words: Vec<OsString>) -> (Vec<OsString>, bool) {
 mod tests {
     use super::*;
 
-    /// Commands that people see, by their paths.
+    /// Adds the paths of visible commands.
     fn paths(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
         found.push(path.to_vec());
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

@@ -25,7 +25,7 @@ const INDEX: &str = "index.html";
 /// A listed run and its record.
 pub type Listed = (RunEntry, PathBuf);
 
-/// Writes the page of all runs to a file or to standard output. In a folder, every run has its own page beside it.
+/// Writes the page of all runs to a file or to standard output. In a folder, every run also gets its own page.
 pub fn write(runs: &[Listed], output: Option<&Path>) -> Result<(), CliError> {
     let Some(path) = output else {
         let all = indexed(runs, None)?;
@@ -43,7 +43,7 @@ pub fn write(runs: &[Listed], output: Option<&Path>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The user named the folder and not this file: only a page of lasthop's own is replaced.
+/// Writes a page. The user named the folder and not this file, so only a page of lasthop's own is replaced.
 fn put(file: &Path, page: &[u8]) -> Result<(), CliError> {
     named::replace(file, page, html::is_page).map_err(|error| not_written(file, &error))
 }
@@ -52,7 +52,7 @@ fn is_readable((entry, _): &&Listed) -> bool {
     entry.state != RunState::Unreadable
 }
 
-/// Each run has another one, and none has that of the index: no run has a `~` in its name.
+/// The file name of a run's page. Names are distinct and differ from the index, because no run has a `~` in its name.
 fn page_name(run: &str) -> String {
     match format!("{run}.html") {
         page if page == INDEX => format!("{run}~.html"),
@@ -60,11 +60,11 @@ fn page_name(run: &str) -> String {
     }
 }
 
-/// The page of each run that has none, or that went on after its page.
+/// Writes the page of each run that has none, or whose record is newer than its page.
 fn write_pages(runs: &[Listed], folder: &Path, index: &Path) -> Result<(), CliError> {
     fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
     let file = |(entry, _): &Listed| folder.join(page_name(&entry.run));
-    // What stands in the way is found before the first one is written.
+    // Obstacles are found before the first page is written.
     for file in runs.iter().map(file).chain([index.to_owned()]) {
         named::may_replace(&file, html::is_page).map_err(|error| not_written(&file, &error))?;
     }
@@ -84,7 +84,7 @@ fn write_pages(runs: &[Listed], folder: &Path, index: &Path) -> Result<(), CliEr
     Ok(())
 }
 
-/// Every run with what is known of it beyond the list. Links lead to pages in `folder`.
+/// Entries of the index for all runs. Links lead to pages in `folder`.
 fn indexed(runs: &[Listed], folder: Option<&Path>) -> Result<Vec<Indexed>, CliError> {
     let places: Vec<usize> = (0..runs.len()).collect();
     on_all_cpus(&places, |place| {
@@ -102,13 +102,13 @@ fn indexed(runs: &[Listed], folder: Option<&Path>) -> Result<Vec<Indexed>, CliEr
     })
 }
 
-/// What changed since the run of the same experiment before, among those that were made here.
+/// Changes since the previous run of the experiment, among runs of this machine.
 fn change(before: &[Listed], entry: &RunEntry, data: Result<&RunData, &String>) -> Cell {
     let say = |text: &str| Cell::new(Tone::Dim, text);
     let is_before = |(other, _): &&Listed| other.is_own && other.experiment == entry.experiment;
     let new = match data {
         Ok(data) => data,
-        // Its headline says so already.
+        // The headline already says so.
         Err(_) if entry.state == RunState::Unreadable => return Cell::default(),
         Err(error) => return Cell::new(Tone::Bad, error),
     };

@@ -22,8 +22,8 @@ use super::{
     selftest,
 };
 
-/// Prints what is ready and what one command makes ready, or all about one experiment. Exits with 1 if that, or every
-/// experiment, cannot run.
+/// Prints which experiments are ready and how to make others ready, or everything about one experiment. Exits with 1 if
+/// that experiment, or every experiment, cannot run.
 pub fn doctor(arguments: &args::Doctor) -> Exit {
     let args::Doctor {
         experiment,
@@ -68,7 +68,7 @@ fn of_experiment(name: &str, home: &Home, programs: &args::Programs) -> Result<V
     Ok(found.chain(lacking).collect())
 }
 
-/// Which experiments, tools and container engines are ready.
+/// Readiness of experiments, tools and container engines.
 fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, CliError> {
     let is_ready = |experiment: Experiment| {
         let locator = locator(home, &experiment, programs)?;
@@ -93,10 +93,10 @@ fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, Cli
     ])
 }
 
-/// As many names of what is not ready are shown.
+/// The most names shown of things that are not ready.
 const SHOWN: usize = 8;
 
-/// Says how many of these are ready, which are not, and what makes them so.
+/// Counts what is ready, and names the rest with their remedy.
 fn told(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: Option<&str>) -> Finding {
     let lacking = all.iter().filter(|(_, is_ready)| !is_ready);
     let mut lacking: Vec<&str> = lacking.map(|(name, _)| name.as_str()).collect();
@@ -114,7 +114,7 @@ fn told(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: Option<
     }
 }
 
-/// What prevents runs, and how much else there is to know.
+/// Only findings that prevent runs, and a count of the others.
 fn shortened(findings: Vec<Finding>) -> Vec<Finding> {
     let (mut shown, others): (Vec<_>, Vec<_>) = findings
         .into_iter()
@@ -168,7 +168,7 @@ fn experiments(name: Option<&str>) -> Result<Vec<Experiment>, CliError> {
     }
 }
 
-/// What `lasthop setup` does, and what it leaves to you.
+/// The steps of `lasthop setup`, and the work left to the user.
 #[derive(Default)]
 struct Work {
     steps: Vec<SetupStep>,
@@ -188,7 +188,7 @@ impl Work {
     }
 }
 
-/// Shows the commands that install what is missing, asks, and runs them.
+/// Shows the commands that install missing packages, asks, and runs them.
 pub fn setup(arguments: &args::Setup) -> Exit {
     let home = home()?;
     let mut work = Work::default();
@@ -209,7 +209,7 @@ pub fn setup(arguments: &args::Setup) -> Exit {
         work.add("tools", &needs, &home)?;
     }
     let Work { mut steps, left } = work;
-    // Two experiments may need the same packages, and one update of the lists is enough.
+    // Experiments may share packages, and updating the package lists once is enough.
     let mut seen = Vec::new();
     steps.retain(|step| {
         !seen.contains(&step.command) && {
@@ -219,7 +219,7 @@ pub fn setup(arguments: &args::Setup) -> Exit {
     });
     left.iter()
         .for_each(|what| talk(&format!("cannot be installed by lasthop: {what}")));
-    // If you asked for everything, the rest is still worth having.
+    // A setup of everything is useful even if incomplete.
     let done = if left.is_empty() || arguments.experiment.is_none() {
         DONE
     } else {
@@ -247,7 +247,7 @@ pub fn setup(arguments: &args::Setup) -> Exit {
     Ok(done)
 }
 
-/// How to get what is missing and in no package.
+/// Instructions for missing programs and modules that are in no package.
 fn by_hand(experiment: &Experiment, locator: &Locator) -> Vec<String> {
     let of_no_package = |program: &Program| program.obtain.is_some() || program.packages.is_empty();
     let recipes = experiment
@@ -288,7 +288,7 @@ fn commands(steps: &[SetupStep]) -> String {
         .collect()
 }
 
-/// Asks for consent. Anything but a yes is an error, so that `lasthop setup X && lasthop run X` stops here.
+/// Asks for consent. Any answer but yes is an error, so that `lasthop setup X && lasthop run X` stops here.
 fn confirm() -> Result<(), CliError> {
     if !can_ask() {
         return Err(CliError::failed(

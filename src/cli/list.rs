@@ -59,8 +59,8 @@ fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<Result<Experimen
     Some(locator(home, experiment, &args::Programs::default()).map(entry))
 }
 
-/// The recipes of the default cases whose program cannot be found, or, if `versions` are asked for, is too old; and the
-/// services that lack packages.
+/// Recipes of the default cases whose program is missing, or also outdated if `versions` are checked; and services that
+/// lack packages.
 pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Vec<String> {
     let mut recipes = usual_recipes(experiment).unwrap_or_default();
     recipes.retain(|recipe| {
@@ -103,14 +103,14 @@ fn configurations(record: &Path) -> Result<(), CliError> {
     print(configuration::shown(record, &data, &summary).or_failed()?.as_bytes())
 }
 
-/// An interval of a comparison that is wider than this is wide.
+/// The widest interval of a comparison that counts as narrow.
 const WIDE: f64 = 0.05;
 
-/// For half of the comparisons and for all, seconds for each of them until an interval is within ±5 %: what the answers
-/// in `docs/answers` took in the middle.
+/// Seconds per comparison until intervals are within ±5 %, for half of the comparisons and for all: the medians over
+/// the answers in `docs/answers`.
 const BY_EXPERIENCE: [f64; 2] = [5.0, 20.0];
 
-/// How long it takes until intervals are narrow: as the newest run of these cases on this machine tells.
+/// The time until intervals are narrow, from the newest run of these cases on this machine.
 fn time_to_narrow(plan: &Plan) -> Result<String, CliError> {
     let store = Store::new(home()?.path());
     let source = recorded(&plan.experiment.source.to_string());
@@ -149,7 +149,7 @@ fn time_to_narrow(plan: &Plan) -> Result<String, CliError> {
     })
 }
 
-/// Prints the files asked for as they are, or lists all.
+/// Prints the requested files unchanged, or lists all.
 fn files(experiment: &str, wanted: &[PathBuf]) -> Result<(), CliError> {
     let files = catalog()?.files(experiment).or_usage()?;
     if wanted.is_empty() {

@@ -1,5 +1,5 @@
-//! `lasthop load` loads a single endpoint and prints its figures; `lasthop null` is the server that it calibrates
-//! against.
+//! `lasthop load` loads a single endpoint and prints its figures. `lasthop null` is the null server for its
+//! calibration.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ use super::{
     values::{ArrivalsArg, rate},
 };
 
-/// The URLs of every protocol, for a help.
+/// The URLs of every protocol, for help.
 pub fn urls() -> String {
     let mut text = "URLs:\n".to_owned();
     for (form, meaning) in PROTOCOLS.iter().flat_map(|kind| kind.urls) {
@@ -62,7 +62,7 @@ pub fn urls() -> String {
     text
 }
 
-/// Width of the URLs that have their meaning beside them.
+/// Width of URLs whose meaning is on their line.
 const FORM: usize = 34;
 
 /// Options of `lasthop load`.
@@ -360,11 +360,11 @@ fn words(text: &str) -> Result<Words, String> {
     }
 }
 
-/// The headers of one option; a type of its own, so that clap takes them as one value.
+/// The headers of one option. A type of their own, so that clap takes them as one value.
 #[derive(Clone, Debug)]
 struct Headers {
     headers: Vec<(String, String)>,
-    /// They came from a file, so that nobody sees them.
+    /// Whether the headers came from a file, so that nobody sees them.
     are_hidden: bool,
 }
 
@@ -379,7 +379,7 @@ fn headers(text: &str) -> Result<Headers, String> {
     let text = text_in(name).map_err(|error| format!("cannot read the headers: {error}"))?;
     let mut all = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        // What a line holds may be a secret.
+        // The content of the line may be a secret.
         all.push(header(line).ok_or_else(|| format!("line {number} of the file: expected `Name: value`"))?);
     }
     Ok(Headers {
@@ -388,7 +388,7 @@ fn headers(text: &str) -> Result<Headers, String> {
     })
 }
 
-/// What is in a file; `-` is standard input. No request takes more than this allows.
+/// The content of a file; `-` is standard input. The limit is the longest request.
 fn file_or_input(name: &str) -> io::Result<Vec<u8>> {
     if name == "-" {
         files::whole(io::stdin(), BODY_MAX)
@@ -397,12 +397,12 @@ fn file_or_input(name: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same as text.
+/// The text of a file.
 fn text_in(name: &str) -> io::Result<String> {
     text_of(file_or_input(name)?)
 }
 
-/// Text of a file, without the byte order mark that some editors put before it.
+/// Text of a file, without the byte order mark that some editors prepend.
 fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
@@ -490,7 +490,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
 }
 
 impl LoadArgs {
-    /// The load of the requests of a file.
+    /// The load of a file of requests.
     fn several(&self, file: &Path) -> Result<Spec, CliError> {
         let wrong = |cause: String| CliError::usage(format!("{}: {cause}", file.display()));
         let text = files::named(file, BODY_MAX).and_then(text_of);
@@ -548,26 +548,26 @@ fn path_at(url: &str, target: &str) -> Result<String, String> {
     }
 }
 
-/// What is shown while samples are taken.
+/// Shown while samples of replies are taken.
 const LEARNING: &str = "learning from the first replies, for 1.3 s or longer; press Ctrl-C to stop";
 
-/// What is shown of a load while it goes on: on a terminal a block that is rewritten, elsewhere a line a second.
+/// The display of a load in progress: on a terminal a block that is rewritten, elsewhere a line per second.
 struct Progress {
     talk: Talk,
     bar: ProgressBar,
     length: Duration,
-    /// Whether the first replies teach what is expected.
+    /// Whether lasthop learns the expected reply from the first replies.
     learns: bool,
-    /// When the load was seen first.
+    /// When the load was first seen.
     began: Option<Instant>,
-    /// How often the threads were asked, and whether they were since the last answer.
+    /// Number of questions to the threads, and whether one is unanswered.
     asked: u32,
     is_asked: bool,
     before: Live,
 }
 
 impl Progress {
-    /// How often is looked: on a terminal, and elsewhere.
+    /// The interval of looks: on a terminal, and elsewhere.
     const EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
 
     fn new(job: &Job, quiet: bool) -> Self {
@@ -604,7 +604,7 @@ impl Progress {
         self.look(load, elapsed);
     }
 
-    /// Asks when it is time to, and shows what has been answered the next time.
+    /// Asks the threads when due, and shows their answers at the next look.
     fn look(&mut self, load: &Onlooker, elapsed: Duration) {
         if self.talk == Talk::Warnings {
             return;
@@ -615,7 +615,7 @@ impl Progress {
             let text = interval(&self.before, &now);
             self.before = now;
             match self.talk {
-                // The first answer says where the first interval begins.
+                // The first answer only begins the first interval.
                 _ if self.asked == 1 => {}
                 Talk::Line => self.bar.set_prefix(text),
                 _ => talk(&format!("{:.0} s: {text}", elapsed.as_secs_f64())),
@@ -632,7 +632,7 @@ impl Progress {
     }
 }
 
-/// What came between two looks.
+/// The figures between two looks.
 fn interval(before: &Live, now: &Live) -> String {
     if before.at == 0 || now.at <= before.at {
         return "no reply".to_owned();
@@ -663,9 +663,9 @@ fn failed(job: &Job, error: &CaseError) -> CliError {
     }
 }
 
-/// Advice on an error before the load began, if it has one likely cause.
+/// Advice on an error before the load began, if one cause is likely.
 fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
-    /// What the system says before any byte of a reply.
+    /// The system's error before any byte of a reply.
     const RESET: &str = "reply: Connection reset";
     let is_http = spec.protocol.get::<Http>().is_some();
     let is_raw = spec.protocol.get::<Raw>().is_some();
@@ -706,7 +706,7 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         {
             Some("if the server says or expects something first on each connection, say it with `--greet`")
         }
-        // A server that says so, or closes at once, has been found out before.
+        // A server that announces the close, or closes at once, has been detected before.
         ErrorClass::Reset if spec.pipeline > 1 && spec.reuse == Reuse::KeepAlive => {
             Some("if the server closes the connection after each reply, use `--reuse per-request` without `--pipeline`")
         }
@@ -720,18 +720,18 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 impl RequestArgs {
-    /// Whether the first replies say what is expected.
+    /// Whether the first replies define the expected one.
     pub fn learns(&self) -> bool {
         !self.own.no_reference && self.own.expect.is_none()
     }
 
-    /// Why replies are not compared with anything, if that is asked for.
+    /// The reason for unchecked content, if requested by an option.
     pub fn unchecked(&self) -> Option<String> {
         let text = "only form and status of replies are checked (--no-reference)";
         self.own.no_reference.then(|| text.to_owned())
     }
 
-    /// The load on an endpoint; `seed` is that of random arrivals.
+    /// The load on an endpoint; `seed` is for random arrivals.
     pub fn spec(&self, url: &str, seed: u64) -> Result<Spec, CliError> {
         let (endpoint, protocol) = self.server(url)?;
         let protocol = self.asking(url, protocol, self.protocol_options())?;
@@ -825,7 +825,7 @@ impl RequestArgs {
     }
 }
 
-/// Takes a password that is not there from the variable of the protocol's usual client.
+/// Takes a missing password from the variable of the protocol's usual client.
 pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
     let variable = protocol.kind().password_variable;
     let (Some(variable), Some(given @ None)) = (variable, protocol.password()) else {
@@ -839,7 +839,7 @@ pub fn fill_password(protocol: &mut Protocol) -> Result<(), CliError> {
 }
 
 impl RequestArgs {
-    /// The options that only some protocols understand.
+    /// The options of particular protocols.
     fn protocol_options(&self) -> LoadOptions {
         let http = &self.http;
         let database = &self.database;
@@ -885,7 +885,7 @@ impl RequestArgs {
     }
 }
 
-/// Serves the conversation that the first line of the input describes, over and over, until it is ended.
+/// Serves the conversation in the first line of the input repeatedly, until killed.
 pub fn null() -> Result<(), CliError> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).or_failed()?;

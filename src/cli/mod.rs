@@ -1,6 +1,6 @@
 //! Parse, dispatch, print, exit. The only module that writes to the terminal.
 //!
-//! Results go to standard output, talk to standard error.
+//! Results go to standard output, messages to standard error.
 
 /// The end of a command's help.
 macro_rules! note {
@@ -94,10 +94,10 @@ pub fn main() -> ExitCode {
     code.into()
 }
 
-/// Bytes of stack without which the main thread would overflow it.
+/// The smallest stack in bytes that the main thread does not overflow.
 const STACK_LEAST: u64 = 1 << 20;
 
-/// Raises a stack limit that is too low, which counts from now on.
+/// Raises a stack limit that is too low. The limit applies at once, because the kernel checks it as the stack grows.
 fn enough_stack() -> Result<(), String> {
     let Rlimit { current, maximum } = getrlimit(Resource::Stack);
     if current.is_none_or(|current| current >= STACK_LEAST) {
@@ -117,7 +117,8 @@ fn enough_stack() -> Result<(), String> {
     })
 }
 
-/// A wrong command gets the command or experiment that was probably meant, where clap would offer hidden ones.
+/// Adds a suggestion to the error about an unknown command: a similar command or experiment, without clap's hidden
+/// commands.
 fn advised(mut error: clap::Error) -> clap::Error {
     let tips = |tip: Option<String>| ContextValue::StyledStrs(tip.into_iter().map(Into::into).collect());
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
@@ -140,7 +141,7 @@ fn advised(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Help and version exit with 0, a wrong command line with [`USAGE`].
+/// Prints help, version or an error. Help and version exit with 0, a wrong command line with [`USAGE`].
 fn shown_by_clap(error: &clap::Error) -> u8 {
     let text = error.render();
     let shown = |styled| {
@@ -161,7 +162,7 @@ fn dispatch(cli: Cli) -> Exit {
     let done = |()| DONE;
     tighten();
     let Some(command) = cli.command else {
-        // With many programs, `-v` by itself prints the version.
+        // In many programs, a lone `-v` prints the version.
         if cli.run.output.verbose && std::env::args_os().len() == 2 {
             return Err(CliError::usage(
                 "`lasthop -V` prints the version, and `lasthop run -v` a longer report",
@@ -203,7 +204,7 @@ fn dispatch(cli: Cli) -> Exit {
 }
 
 fn completions(shell: Shell) -> Result<(), CliError> {
-    // clap_complete offers hidden commands, too.
+    // clap_complete would offer hidden commands, too.
     let all = command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
     let mut shown = clap::Command::new("lasthop")
@@ -250,7 +251,7 @@ fn new(arguments: &args::New) -> Result<(), CliError> {
     Ok(())
 }
 
-/// `, 2 containers, 1 network`
+/// Removed objects in words: `, 2 containers, 1 network`
 fn shown(removed: &Removed) -> String {
     let Removed {
         containers,
@@ -290,7 +291,7 @@ fn clean() -> Result<(), CliError> {
         ));
     }
     for kind in EngineKind::ALL {
-        // Nothing can be removed from an engine that does not answer.
+        // Nothing can be removed from an engine that does not reply.
         let Ok(engine) = Engine::find(Some(kind)) else { continue };
         let images = leftovers::images(&engine);
         if !images.is_empty() {
@@ -312,7 +313,7 @@ fn clean() -> Result<(), CliError> {
     Ok(())
 }
 
-/// Prints what a check means, or which there are.
+/// Prints the meaning of a check, or all checks.
 fn explain_check(id: Option<&str>) -> Result<(), CliError> {
     let document = match id {
         None => explained::list(),

@@ -1,4 +1,4 @@
-//! What leaves lasthop: results to standard output, talk to standard error, an exit code.
+//! The outputs of lasthop: results to standard output, messages to standard error, an exit code.
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -8,7 +8,7 @@ use std::{
 use lasthop_model::quantity;
 use lasthop_page::text;
 
-/// The code that a command ends with.
+/// The exit code of a command.
 pub type Exit = Result<u8, CliError>;
 
 /// Success.
@@ -26,18 +26,18 @@ pub const LIMIT: u8 = 3;
 /// A limit of `--fail-if` could not be judged for any case.
 pub const UNJUDGED: u8 = 4;
 
-/// Ended by a signal, as shells count SIGINT.
+/// Ended by a signal; shells use this code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 /// Width of files, and of a terminal whose width is unknown.
 const WIDTH: usize = 80;
 
-/// `1 case`, `2 cases`
+/// A number with its noun: `1 case`, `2 cases`
 pub fn counted(count: usize, word: &str) -> String {
     quantity::counted(count as u64, word)
 }
 
-/// Ends lasthop with an exit code other than 0.
+/// An error that ends lasthop with an exit code other than 0.
 #[derive(Debug)]
 pub struct CliError {
     pub code: u8,
@@ -67,12 +67,12 @@ impl CliError {
     }
 }
 
-/// Errors of other crates, with the code that lasthop ends with for them.
+/// Assigns an exit code to an error of another crate.
 pub trait OrExit<T> {
-    /// Ends with [`FAILED`].
+    /// Ends lasthop with [`FAILED`].
     fn or_failed(self) -> Result<T, CliError>;
 
-    /// Ends with [`USAGE`].
+    /// Ends lasthop with [`USAGE`].
     fn or_usage(self) -> Result<T, CliError>;
 }
 
@@ -96,9 +96,9 @@ pub fn terminal() -> lasthop_page::Options {
     }
 }
 
-/// Whether the locale is one of UTF-8, by the first of the variables that is set.
+/// Whether the locale uses UTF-8, by the first of its variables that is set.
 fn speaks_unicode() -> bool {
-    // In the order of POSIX: the first overrides the others.
+    // In the order of POSIX: an earlier variable overrides later ones.
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
@@ -107,12 +107,12 @@ fn speaks_unicode() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Whether to colour a stream: depends on `NO_COLOR`, and on whether it is a terminal.
+/// Whether to colour a stream, by `NO_COLOR` and by whether the stream is a terminal.
 pub fn is_styled(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
-/// Columns of the terminal, at least 40 so that tables have room, at most 110 so that lines can be read.
+/// Columns of the terminal: at least 40, for tables, and at most 110, for readable lines.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return WIDTH;
@@ -122,8 +122,8 @@ pub fn width() -> usize {
         .clamp(40, 110)
 }
 
-/// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would
-/// vanish without a word.
+/// Whether lasthop began with a closed standard output. Rust opens `/dev/null` in its place, where a result would be
+/// lost silently.
 pub static OUTPUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Writes to standard output, with control characters removed. A reader that closes early (`| head`) is no error.
@@ -141,7 +141,8 @@ pub fn print(bytes: &[u8]) -> Result<(), CliError> {
     }
 }
 
-/// Writes a message to standard error, with control characters removed. If that is closed, there is nobody to tell.
+/// Writes a message to standard error, with control characters removed. Errors are ignored, because there is nobody to
+/// tell.
 pub fn talk(text: &str) {
     let text = text::talk(text);
     let _ = writeln!(

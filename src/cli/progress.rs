@@ -1,4 +1,4 @@
-//! What a run shows while it goes on: the answer so far and the time left in one line, sentences where something fails.
+//! The progress of a run: the answer so far and the time left in one line, and a sentence for each failure.
 
 use std::{
     io::IsTerminal,
@@ -19,18 +19,18 @@ use lasthop_system::interrupt;
 
 use super::output::{counted, talk};
 
-/// After an interrupt, a wait that lasts this long is named.
+/// How long a wait lasts after an interrupt before it is named.
 const AWAITED: Duration = Duration::from_secs(1);
-/// A wait is named again after this many [`AWAITED`].
+/// The number of [`AWAITED`] after which a wait is named again.
 const AGAIN: u32 = 10;
 
-/// A ratio whose interval is wider, in logarithms, says nothing.
+/// The widest interval of a ratio, in logarithms, that still says something.
 const TOO_WIDE: f64 = 1.0;
 
-/// Where no terminal is, a line comes no sooner after another.
+/// The shortest time between two lines without a terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// How much is printed to standard error.
+/// The amount of messages on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
     /// One line that is rewritten.
@@ -51,12 +51,12 @@ impl Talk {
     }
 }
 
-/// A line that is rewritten, if it is to be seen.
+/// A line that is rewritten, hidden unless `is_shown`.
 fn bar(is_shown: bool, length: Duration) -> ProgressBar {
     drawn("{bar:10} {wide_msg}", is_shown, length)
 }
 
-/// The same with another line below, the prefix.
+/// A line like that of `bar`, with another line below, the prefix.
 pub fn block(is_shown: bool, length: Duration) -> ProgressBar {
     drawn("{bar:16} {wide_msg}\n{prefix}", is_shown, length)
 }
@@ -79,15 +79,15 @@ pub struct Progress {
     budget: Duration,
     elapsed: Duration,
     answer: Option<String>,
-    /// When the last of the [`Talk::Lines`] came.
+    /// The time of the last of the [`Talk::Lines`].
     said: Instant,
     shown: Vec<String>,
-    /// Whether it was said that there are restarts.
+    /// Whether the restarts have been announced.
     restarts: bool,
     awaited: Arc<Awaited>,
 }
 
-/// What the run is waiting for, in words: shown after Ctrl-C.
+/// The current wait of the run, in words: shown after Ctrl-C.
 struct Awaited {
     bar: ProgressBar,
     what: Mutex<String>,
@@ -187,7 +187,7 @@ impl Progress {
         self.say(&format!("{what}, at most {}", seconds(budget.saturating_sub(elapsed))));
     }
 
-    /// Tells the time left and the answer so far, or what happens until there is one.
+    /// Shows the time left and the answer so far, or the current step until there is an answer.
     fn update(&mut self, now: &str) {
         let left = seconds(self.budget.saturating_sub(self.elapsed));
         let line = format!("{left} left  {}", text::line(self.answer.as_deref().unwrap_or(now)));
@@ -224,9 +224,9 @@ impl Awaited {
         *self.lock() = what;
     }
 
-    /// Runs in its own thread, because the run may be stuck in what hangs.
+    /// Runs in its own thread, because the run may be stuck in the wait.
     fn watch(run: Weak<Self>) {
-        // If there is no thread, the interrupt still works; only the messages are missing.
+        // Without the thread the interrupt still works; only the messages are missing.
         let _ = thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
             interrupt::wait();
             say(
@@ -259,7 +259,7 @@ fn say(run: &Weak<Awaited>, text: &str) {
     }
 }
 
-/// What starts or stops in a round.
+/// The processes that a round starts and stops, in words.
 fn members(services: usize) -> String {
     if services == 0 {
         "connections".to_owned()
@@ -268,7 +268,8 @@ fn members(services: usize) -> String {
     }
 }
 
-/// `unix / tcp 1.28 (1.21 to 1.35), 3 of 6 decided, pattern=echo`: the first comparison, once its interval says something.
+/// The first comparison, once its interval is narrow enough:
+/// `unix / tcp 1.28 (1.21 to 1.35), 3 of 6 decided, pattern=echo`
 fn answer(comparisons: &[ProgressLine]) -> Option<String> {
     let decided = comparisons.iter().filter(|line| line.decided).count();
     let line = comparisons.first()?;

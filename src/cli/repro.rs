@@ -58,7 +58,7 @@ fn table() -> Result<(), CliError> {
     print(&lasthop_page::document_terminal(&page::listing(&listed), &terminal()))
 }
 
-/// Programs that are not installed, and what installs them.
+/// Programs that are not installed, and the command that installs them.
 fn lacking(study: &Study, experiment: &Experiment, home: &Home) -> Option<String> {
     let locator = match locator(home, experiment, &args::Programs::default()) {
         Ok(locator) => locator,
@@ -83,7 +83,7 @@ fn one(study: &Study, arguments: &args::Repro) -> Exit {
     let book = book(arguments)?;
     let result = repeat(study, &book, arguments)?;
     print_document(&result, &page::document(&result), arguments.format, true)?;
-    // In a book, programs that are missing are reported and are no failure.
+    // In a book, missing programs are reported and are no failure.
     let nothing = result.parts.iter().all(|part| part.skipped.is_some());
     Ok(match code(std::slice::from_ref(&result)) {
         DONE if nothing && is_missing(&result) => FAILED,
@@ -98,14 +98,14 @@ fn all(arguments: &args::Repro) -> Exit {
         let study = studies::load(&name).or_failed()?;
         let finished = book
             .finished(&study)
-            // A program that was missing may be installed by now.
+            // A missing program may be installed by now.
             .filter(|found| !arguments.again && !is_missing(found));
         let result = match finished {
             Some(result) => {
                 talk(&format!("{name}: already finished (--again repeats it)"));
                 result
             }
-            // Finished studies that come later still belong in the book.
+            // Later studies that are finished still belong in the book.
             None if interrupt::heard() => continue,
             None => {
                 talk(&format!("{name}: {}", study.question));
@@ -148,7 +148,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
         engine: arguments.programs.engine,
     };
     let result = lasthop_repro::repeat(study, &options, &mut |event| progress.show(event));
-    // An interrupted repetition goes on next time.
+    // An interrupted repetition continues next time.
     if !interrupt::heard() {
         book.keep(&result).or_failed()?;
     }
@@ -159,7 +159,7 @@ fn is_missing(result: &Repetition) -> bool {
     result.parts.iter().any(|part| part.missing)
 }
 
-/// Fails if a part failed. A skipped part is not a failure.
+/// The exit code: a failed part is a failure, a skipped part is not.
 fn code(results: &[Repetition]) -> u8 {
     let mut parts = results.iter().flat_map(|result| &result.parts);
     if interrupt::heard() {

@@ -12,7 +12,7 @@ use super::{
     run::carry_out,
 };
 
-/// Asks for consent to execute what a record names.
+/// Asks for consent to execute the commands and programs of a record.
 fn confirm(consent: &Consent) -> Result<(), CliError> {
     if !can_ask() {
         return Err(CliError::usage(format!(

@@ -65,8 +65,8 @@ pub fn run(arguments: &args::Run) -> Exit {
     carry_out(&job, None, &options.talk, &options.output)
 }
 
-/// The settings of a run, which does not end before its intervals are narrow enough for its limits, unless its precision
-/// is given.
+/// The settings of a run. Unless a precision is given, the run continues until its intervals are narrow enough for its
+/// limits.
 pub fn settings(plan: &Plan, overrides: Overrides, output: &args::OutputOptions) -> Result<Settings, CliError> {
     let is_given = overrides.precision.is_some();
     let settings = plan.settings(overrides).or_usage()?;
@@ -95,7 +95,7 @@ impl Ready {
         Ok(Self { plan, wanted, settings })
     }
 
-    /// `nginx-gunicorn (gunicorn, nginx; 60s)`
+    /// The run in words: `nginx-gunicorn (gunicorn, nginx; 60s)`
     pub fn told(&self) -> String {
         let experiment = &self.plan.experiment;
         let servers = usual_recipes(experiment).unwrap_or_default();
@@ -104,7 +104,7 @@ impl Ready {
         format!("{} ({}; {budget})", experiment.name, servers.join(", "))
     }
 
-    /// Runs it and keeps its record.
+    /// Runs the selection and keeps its record.
     pub fn run(self, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
         let home = home()?;
         let programs = args::Programs::default();
@@ -124,7 +124,7 @@ pub fn carry_out(
     talk: &args::TalkOptions,
     output: &args::OutputOptions,
 ) -> Exit {
-    // A wrong file or limit is to be known now, not after all the measuring.
+    // A wrong file or limit must be reported now, not after the run.
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     conclude(&measure(job, unfinished, talk)?, output)
@@ -137,14 +137,14 @@ fn measure(job: &Job<'_>, unfinished: Option<Unfinished>, talk: &args::TalkOptio
     lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)
 }
 
-/// The record of a run that has just ended, which keeps the first line of its result.
+/// The record of a run that has just ended, after its headline is stored.
 fn record_of(outcome: &Outcome) -> Result<Recorded, CliError> {
     let recorded = read(&outcome.record)?;
     lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&recorded.summary)).or_failed()?;
     Ok(recorded)
 }
 
-/// Removes what killed lasthop processes left behind.
+/// Removes leftovers of killed lasthop processes.
 pub fn sweep() {
     let guard::Sweep { swept, left } = guard::sweep();
     for swept in swept {
@@ -217,7 +217,8 @@ pub fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     }
 }
 
-/// What another lasthop needs to resume the run. Paths are absolute, because it may start in another directory.
+/// The origin that another lasthop needs to resume the run. Paths are absolute, because that lasthop may start in
+/// another directory.
 fn origin(plan: &Plan, selection: Selection, options: &args::Programs, remote: Remote) -> Result<Origin, CliError> {
     let programs = options
         .programs
@@ -250,7 +251,7 @@ pub fn selection(select: &args::Select) -> Selection {
     }
 }
 
-/// Levels of the factor `driver`; none if only lasthop drives.
+/// Levels of the factor `driver`; empty if only lasthop drives.
 fn driver_levels(drivers: &args::Drivers) -> Vec<String> {
     let own = (!drivers.cross_check.is_empty()).then(|| OWN_DRIVER.to_owned());
     let mut levels = Vec::from_iter(own);

@@ -21,7 +21,7 @@ use super::{
     signals::watch_signals,
 };
 
-/// Default time for everything.
+/// Default time for all runs.
 const BUDGET: Duration = Duration::from_secs(120);
 /// The shortest run that starts its servers more than once.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ pub fn selftest(arguments: &args::SelfTest) -> Exit {
     })
 }
 
-/// What `lasthop doctor` says of a few seconds: how long a run must be here.
+/// The advice of `lasthop doctor` on the length of runs, from a selftest of a few seconds.
 pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
     let experiment = experiment.unwrap_or(args::SelfTest::EXPERIMENT);
     let wanted = Wanted {
@@ -84,7 +84,7 @@ pub fn in_short(experiment: Option<&str>) -> Result<Finding, CliError> {
     Ok(Finding { severity, text, remedy })
 }
 
-/// What is asked, how often and for how long.
+/// The runs of a selftest: their number, length and planted cost.
 struct Wanted {
     plant: f64,
     runs: u32,
@@ -125,7 +125,7 @@ fn measure(
     crate::selftest::run(&options, &mut |event| progress.show(event), done).or_failed()
 }
 
-/// `run 3 of 10: tcp-again 0.993 (0.951 to 1.037)`
+/// The result of a run in a line: `run 3 of 10: tcp-again 0.993 (0.951 to 1.037)`
 fn line(number: u32, runs: u32, answers: &[Answer]) -> String {
     let answers: Vec<String> = answers
         .iter()

@@ -1,4 +1,4 @@
-//! The user's word to end.
+//! Signals with which the user ends lasthop.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -12,7 +12,7 @@ pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     watch_signals_until(2)
 }
 
-/// The first signal asks for an orderly end, and the one with number `last` ends lasthop at once.
+/// The first signal asks for an orderly end, and the signal with number `last` ends lasthop at once.
 pub fn watch_signals_until(last: usize) -> Result<Arc<AtomicBool>, CliError> {
     interrupt::listen(&[SIGINT, SIGTERM, SIGHUP], last, INTERRUPTED.into())
         .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))

@@ -1,8 +1,8 @@
-//! Spellings of the version before.
+//! Spellings of the previous version.
 
 use std::ffi::OsString;
 
-/// Commands as they were spelled, and as they are now. They go in the next version.
+/// Old spellings of commands, and their present ones. The next version drops them.
 const OLD: [(&str, &str); 4] = [
     ("check", "new --check"),
     ("explain", "run --again --explain"),
@@ -10,7 +10,7 @@ const OLD: [(&str, &str); 4] = [
     ("fleet report", "report"),
 ];
 
-/// A command line as it is spelled now, and what to say if it was not.
+/// A command line in the present spelling, and a note if it had an old one.
 pub fn today(mut words: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
     let Some((old, new)) = OLD.iter().find(|(old, _)| {
         let mut typed = words.iter().skip(1);

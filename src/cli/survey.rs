@@ -29,7 +29,7 @@ use super::{
     signals::watch_signals,
 };
 
-/// Readings of the speed of a CPU, half a millisecond each.
+/// Number of readings of a CPU's speed, half a millisecond each.
 const READINGS: usize = 9;
 
 pub fn watch(arguments: &args::Survey) -> Exit {
@@ -98,7 +98,7 @@ fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {
     })
 }
 
-/// What was found of experiments, each read once.
+/// Findings of experiments, each read once.
 #[derive(Default)]
 struct Book(BTreeMap<String, Rc<Findings>>);
 
@@ -113,7 +113,7 @@ impl Book {
         Rc::clone(self.0.entry(experiment.to_owned()).or_insert_with(found))
     }
 
-    /// Reads again what is known, after a run. Returns whether that has an answer.
+    /// Reads the findings of an experiment again after a run. Returns whether the run has an answer.
     fn renew(&mut self, experiment: &str, run: &str) -> bool {
         self.0.remove(experiment);
         let found = self.of(experiment);
@@ -128,7 +128,7 @@ impl Book {
     }
 }
 
-/// Runs the experiments that say more of these links. Whether all of them did.
+/// Runs the experiments that answer more of these links. Returns whether all succeeded.
 fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result<bool, CliError> {
     let wanted = unmeasured(&survey.links);
     let ready = |ask: &Ask| Ready::of(&ask.experiment, ask.selection.clone(), arguments.budget);
@@ -173,7 +173,7 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
     Ok(all)
 }
 
-/// What was found of an experiment: by the last run here that has an answer, and by the run that came with lasthop.
+/// The findings of an experiment: of the last run here that has an answer, and of the kept answer.
 fn known(experiment: &str) -> Vec<Known> {
     let catalog = catalog().ok();
     let answer = |record: &Path| {
@@ -198,7 +198,7 @@ fn known(experiment: &str) -> Vec<Known> {
     own().into_iter().chain(shipped).collect()
 }
 
-/// The speed is the median, because others may take a part of a reading.
+/// The speed is the median, because other processes may disturb a reading.
 fn here() -> Here {
     let mut meter = Speedometer::default();
     Here {

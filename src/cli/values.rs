@@ -23,13 +23,13 @@ impl From<ArrivalsArg> for Arrivals {
     }
 }
 
-/// Requests per second of an open loop; which are possible is known elsewhere.
+/// Parses requests per second of an open loop; other code checks the range.
 pub fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse().ok();
     number.ok_or_else(|| format!("`{text}` is not a rate: write the number of requests per second alone, such as 500"))
 }
 
-/// `RECIPE=PATH`
+/// Parses `RECIPE=PATH`.
 pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((recipe, path)) if !recipe.is_empty() && !path.is_empty() => Ok((recipe.to_owned(), PathBuf::from(path))),
@@ -37,7 +37,7 @@ pub fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// `NAME=VALUE`
+/// Parses `NAME=VALUE`.
 pub fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -45,7 +45,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `NAME=VALUE`, or the name of a node's label.
+/// Parses `NAME=VALUE`, or the name of a node's label.
 pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
     if text.contains('=') {
         label(text).map(|(name, value)| (name, Some(value)))
@@ -54,14 +54,14 @@ pub fn node_label(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-/// An endpoint, and what the user calls it.
+/// An endpoint, and the user's name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedUrl {
     pub name: Option<String>,
     pub url: String,
 }
 
-/// `URL` or `NAME=URL`. A URL may contain `=`, but not before its scheme.
+/// Parses `URL` or `NAME=URL`. A URL may contain `=`, but not before its scheme.
 pub fn named_url(text: &str) -> Result<NamedUrl, String> {
     let is_name = |name: &str| {
         let mut all = name.chars();

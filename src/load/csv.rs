@@ -1,5 +1,5 @@
-//! The figures of a load as a row below its header. Columns are the same for every load, so that rows can be put together;
-//! what does not apply is empty.
+//! The figures of a load as a row below a header. All loads have the same columns, so that rows can be put together;
+//! columns that do not apply are empty.
 
 use std::slice;
 
@@ -62,7 +62,7 @@ pub fn render(figures: &Figures) -> Vec<u8> {
         .csv()
 }
 
-/// In microseconds.
+/// Adds percentiles in microseconds.
 fn percentiles<'a>(mut columns: Columns<'a, Figures>, name: &str, times: Option<Percentiles>) -> Columns<'a, Figures> {
     for (column, _, of) in SUMMARY {
         columns = columns.known(format!("{name}_{column}_us"), |_| Some(of(times.as_ref()?) / 1e3));

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::{Headroom, Job, Outcome, Take};
 
-/// Name and version of the form.
+/// Name and version of the format.
 const SCHEMA: &str = "lasthop-load/1";
 
 /// One endpoint's figures.
@@ -161,7 +161,8 @@ pub struct Percentiles {
     pub count: u64,
 }
 
-/// A figure of [`Percentiles`] in nanoseconds: its name in a row of CSV, and that in a terminal, if it is shown there.
+/// A figure of [`Percentiles`] in nanoseconds: its name in CSV, and its name in a terminal, empty if it is not shown
+/// there.
 pub type Summary = (&'static str, &'static str, fn(&Percentiles) -> f64);
 
 pub const SUMMARY: [Summary; 9] = [
@@ -260,10 +261,10 @@ impl Figures {
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
         let spec = &outcome.spec;
         let result = &outcome.result;
-        // Without requests there is no cost per request.
+        // Avoids a division by 0 without requests.
         let requests = result.requests.max(1) as f64;
         let (errors, first_errors) = errors(&result.errors);
-        // Of a number of requests all are timed, and at the end fewer and fewer are under way.
+        // A fixed number of requests is timed completely, and at its end fewer and fewer are in flight.
         let unsteady = Little::of([result], spec)
             .filter(|little| job.requests.is_none() && !little.holds())
             .map(unsteady);
@@ -320,7 +321,7 @@ impl Figures {
         }
     }
 
-    /// What was asked for. Nothing was measured.
+    /// The figures of the requested load, without any measurement.
     fn without_load(job: &Job, spec: &Spec) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -346,20 +347,20 @@ impl Figures {
             && self.offered.is_none_or(|offered| offered.reached)
     }
 
-    /// Requests that were sent, whatever came of them.
+    /// All requests sent, with or without a reply.
     pub fn sent(&self) -> u64 {
         let received = |sending: &OneWayFigures| sending.sent;
         let answered = self.one_way.as_ref().map_or(self.requests_total, received);
         answered + self.unanswered + self.errors.values().sum::<u64>()
     }
 
-    /// One object, with line breaks.
+    /// A JSON object with line breaks.
     pub fn json(&self) -> Vec<u8> {
         lasthop_page::text::json(self)
     }
 }
 
-/// What contradicts Little's law.
+/// Says how the figures contradict Little's law.
 fn unsteady(little: Little) -> String {
     format!(
         "no service times: by Little's law they and the throughput make {:.1} requests under way at a time, where the \
@@ -369,7 +370,7 @@ fn unsteady(little: Little) -> String {
     )
 }
 
-/// What most replies over TCP wait for, if they take as long as a delayed ACK while the generator idles.
+/// The likely cause if most replies over TCP take as long as a delayed ACK while the generator idles.
 fn delayed_acks(spec: &Spec, proof: &Proof, result: &TrialResult) -> Option<String> {
     let times = result
         .service_time
@@ -389,7 +390,7 @@ fn delayed_acks(spec: &Spec, proof: &Proof, result: &TrialResult) -> Option<Stri
             median(first),
             median(times)
         )),
-        // Several at once may wait for each other as long.
+        // Several requests at once may wait for each other for as long.
         _ if spec.connections * spec.pipeline == 1 => Some(format!(
             "most replies take 38 to 48 ms, which is typical of Nagle's algorithm with delayed ACKs behind this server: unless \
              it works so long itself, {remedy} there"
@@ -411,7 +412,7 @@ fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
     )
 }
 
-/// Where the first replies were taken for the rule, the rule may be wrong.
+/// If the first replies defined the expected one, they may be the wrong ones.
 fn advice(job: &Job, found: &BTreeMap<ErrorClass, ErrorCount>) -> Option<&'static str> {
     let is_wrong = job.learn && found.contains_key(&ErrorClass::WrongContent);
     is_wrong.then_some(

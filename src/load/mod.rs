@@ -40,9 +40,9 @@ pub struct Job {
     pub url: String,
     pub spec: Spec,
     pub phases: TrialPhases,
-    /// Stop after so many requests, if the phases are not over before.
+    /// The most requests, if the phases do not end before.
     pub requests: Option<u64>,
-    /// Compare all replies with the first one, unless something else is expected.
+    /// Compare all replies with the first one, unless another is expected.
     pub learn: bool,
     /// Calibrate against a null server.
     pub headroom: bool,
@@ -51,31 +51,31 @@ pub struct Job {
 /// The result of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The load, with the expected reply filled in.
+    /// The load, with the learned reply filled in.
     pub spec: Spec,
     pub proof: Proof,
     pub result: TrialResult,
     /// Whether the load was interrupted.
     pub cut_short: bool,
     pub headroom: Headroom,
-    /// What is not checked because the first replies differ, in words.
+    /// In words, the parts of replies that are not checked because the first replies differ.
     pub unchecked: Option<String>,
-    /// Whether each request has a connection of its own because the server closes it after each reply.
+    /// Whether each request has its own connection because the server closes it after each reply.
     pub server_closes: bool,
     /// Whether the server served only some of the connections.
     pub few_at_once: Option<AtOnce>,
 }
 
-/// What the same load achieved against a server that does nothing.
+/// The rate of a similar load against a null server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Headroom {
     NotAsked,
-    /// Why it is unknown.
+    /// Why the headroom is unknown.
     Unknown(String),
     Reached(Vec<Take>),
 }
 
-/// Requests per second of a short load on a server that does nothing, and of one on the endpoint right after it.
+/// Requests per second of a short load on a null server, and of a load on the endpoint right after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Take {
     pub null: f64,
@@ -85,13 +85,13 @@ pub struct Take {
 /// How many takes a calibration has.
 const TAKES: usize = 5;
 
-/// After correct replies, so many wrong ones in a row are none of the first requests' fault: the load counts them.
+/// Attempts to get each correct reply before the load. A server may err now and then; the load counts those errors.
 const TRIES: u32 = 16;
 
-/// With so many requests, a take on the endpoint says how fast that is now.
+/// The fewest requests with which a take on the endpoint tells its present speed.
 const MANY: f64 = 50.0;
 
-/// Drives the endpoint as long as `go_on` returns true. It is called every 50 ms, with what shows the load once that
+/// Drives the endpoint as long as `go_on` returns true. Calls `go_on` every 50 ms, with an [`Onlooker`] once the load
 /// has begun.
 ///
 /// # Errors
@@ -107,7 +107,7 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
         reuse: Reuse::PerRequest,
         ..spec.clone()
     };
-    // Not where so much is sent at once that a connection would have several requests all the same.
+    // Only if a connection then has a single request.
     let server_closes = closes && spec.pipeline == 1 && one_each.validate().is_ok();
     if server_closes {
         spec = one_each;
@@ -139,11 +139,11 @@ pub fn execute(job: &Job, mut go_on: impl FnMut(Option<&Onlooker>) -> bool) -> R
     })
 }
 
-/// How many requests are named of which something is not checked.
+/// The most requests named for unchecked parts.
 const UNCHECKED_SHOWN: usize = 3;
 
-/// What the first replies teach, of each request by itself: the protocol with its expectations, what is not checked, and
-/// whether the server closes each connection after a reply.
+/// Learns from the first replies to each request: the protocol with expected replies, the unchecked parts, and whether
+/// the server closes each connection after a reply.
 fn learn(spec: &Spec, learn: bool, go_on: impl FnMut() -> bool) -> Result<(Protocol, Option<String>, bool), Failure> {
     let several = spec.protocol.get::<Several>();
     if !learn {
@@ -163,13 +163,13 @@ fn learn(spec: &Spec, learn: bool, go_on: impl FnMut() -> bool) -> Result<(Proto
     Ok((several.into(), text, closes))
 }
 
-/// The same load, as a closed loop, against a null server on the same transport and against the endpoint in turn,
-/// because one take of each is a matter of luck. An endpoint whose rate is given, or too low for a take, has the `rate`
-/// of the load.
+/// Loads a null server on the same transport and the endpoint in turn, in a closed loop; several takes, because a
+/// single one is a matter of luck. For an endpoint with a given rate, or one too slow for a take, uses the `rate` of
+/// the load.
 fn calibrate(spec: &Spec, case: &mut Case, rate: f64, mut go_on: impl FnMut() -> bool) -> Result<Vec<Take>, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;
-    // Its one reply fits the first of several requests.
+    // The null server's single reply fits the first of several requests.
     let several = spec.protocol.get::<Several>();
     let closed = Spec {
         model: Model::Closed,

@@ -1,5 +1,6 @@
-//! Several requests in a file, as editors have them to try a server (`.http`): they are written by hand, and each can be
-//! sent alone from there. What only an editor can do is refused with its line; nothing is sent as it was not meant.
+//! Several requests in a file, in the format of editors that try out a server (`.http`). Such files are written by
+//! hand, and editors can send each request alone. Features that only an editor has are refused with their line; no
+//! request is sent that differs from its meaning in an editor.
 
 use lasthop_protocol::{content::Content, http::BODY_MAX, several::REQUESTS_MAX};
 
@@ -14,19 +15,19 @@ pub struct Asked {
     pub headers: Vec<(String, String)>,
     pub body: Content,
     pub weight: u32,
-    /// The status that is right, where it is said.
+    /// The expected status, if given.
     pub status: Option<u16>,
 }
 
-/// Where in a request a line is.
+/// The part of a request that a line belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Before,
     Head,
     Body,
-    /// Behind a body, where an editor handles the reply.
+    /// After a body, where an editor handles the reply.
     Behind,
-    /// In a script that handles it.
+    /// In a script that handles the reply.
     Script,
 }
 
@@ -36,16 +37,16 @@ struct Line<'a> {
     text: &'a str,
 }
 
-/// The requests of a file. `read` gives what is in a file that is named in a body, and is told how many bytes it may have.
+/// The requests of a file. `read` returns the content of a file named in a body, up to the given number of bytes.
 /// Random values of variables follow from `seed`.
 pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, String>) -> Result<Vec<Asked>, String> {
     let mut variables = Variables::of(text, seed);
-    // Together, because a file may be named many times.
+    // A limit on all bodies together, because a file may be named many times.
     let mut room = BODY_MAX;
     let mut asked: Vec<Asked> = Vec::new();
     let mut body: Vec<Line<'_>> = Vec::new();
     let mut part = Part::Before;
-    // What comments say of the next request.
+    // Settings from comments for the next request.
     let mut weight = 1;
     let mut status = None;
     let mut end = |asked: &mut Vec<Asked>, lines: &mut Vec<Line<'_>>, variables: &mut Variables<'_>| {
@@ -153,7 +154,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
 
 const EXPECTED: &str = "expected `METHOD /path`, `/path` or, below one, `Name: value`";
 
-/// What editors send in the place of a method, and in a way of their own.
+/// Words that editors accept instead of a method, for requests other than HTTP.
 const UNLIKE_HTTP: [&str; 4] = ["GRAPHQL", "GRPC", "RSOCKET", "WEBSOCKET"];
 
 fn at(number: usize, what: &str) -> String {
@@ -172,8 +173,8 @@ pub fn defined(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then(|| (name, value.trim()))
 }
 
-/// Whether a line tells an editor what to do with the reply: a script, a file to write it to or to compare it with, or what
-/// must be true of it.
+/// Whether a line tells an editor what to do with the reply: run a script, write or compare a file, or check a
+/// condition.
 fn handles(line: &str) -> bool {
     let is_file = |name: &str| [".js", ".mjs", ".cjs", ".ts"].iter().any(|end| name.ends_with(end));
     let is_script = line
@@ -185,7 +186,7 @@ fn handles(line: &str) -> bool {
             .any(|start| line.starts_with(start))
 }
 
-/// Whether a line goes on with the target above it, as editors write long queries.
+/// Whether a line continues the target above, as editors write long queries.
 fn continues(line: &str) -> bool {
     let text = line.trim_start();
     text.starts_with(['?', '&']) || (text.len() < line.len() && text.starts_with('/'))
@@ -195,12 +196,12 @@ fn header(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let name = name.trim();
-    // `http://…` begins no header: it is a URL with what some lists have behind it.
+    // `http://…` begins no header: it is a URL, followed by other words in some lists.
     let is_name = !name.is_empty() && name.bytes().all(is_token) && !value.starts_with("//");
     is_name.then(|| (name.to_owned(), value.trim().to_owned()))
 }
 
-/// The body that these lines are, without the empty ones that end it.
+/// The body made from these lines, without empty ones at the end.
 fn body_of(
     mut lines: Vec<Line<'_>>,
     headers: &[(String, String)],
@@ -208,7 +209,7 @@ fn body_of(
     read: impl Fn(&str, usize) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<u8>, String> {
     let is_empty = |line: &Line<'_>| line.text.trim().is_empty();
-    // Comments between the body and the next request are about that, not part of this.
+    // Comments between the body and the next request belong to the next request.
     let content = lines.iter().rposition(|line| !is_empty(line) && !is_comment(line.text));
     let content = content.map_or(0, |last| last + 1);
     if content == 0 || lines.get(content).is_some_and(is_empty) {
@@ -285,7 +286,7 @@ fn body_of(
             body.extend(if is_form { form(&shown) } else { shown }.into_bytes());
         }
     }
-    // What is in a file is sent as it is.
+    // The content of a file is sent unchanged.
     while !ended_in_file && matches!(body.last(), Some(b'\r' | b'\n')) {
         body.pop();
     }
@@ -295,7 +296,7 @@ fn body_of(
     Ok(body)
 }
 
-/// A line of a form without the blanks that make it readable. Those of its values are encoded.
+/// A line of a form without blanks for readability. Blanks in values are encoded.
 fn form(line: &str) -> String {
     let pairs = line.split('&').map(|pair| {
         let parts: Vec<&str> = pair.splitn(2, '=').map(str::trim).collect();
@@ -304,7 +305,7 @@ fn form(line: &str) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Method and target of a line that begins a request.
+/// Method and target, if a line begins a request.
 fn begun(line: &str) -> Option<(&str, &str)> {
     let is_url = |word: &str| {
         let scheme = word.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -462,7 +463,7 @@ mod tests {
         assert_eq!(parsed(&"/a\n".repeat(REQUESTS_MAX)).unwrap().len(), REQUESTS_MAX);
         let error = parsed(&"/a\n".repeat(REQUESTS_MAX + 1)).unwrap_err();
         assert_eq!(error, "line 100001: there are more than 100000 requests");
-        // Each of these has half of the room that all have together.
+        // Each of these bodies has half of the common limit.
         let half = |_: &str, room: u64| {
             assert!(room <= BODY_MAX);
             Ok(vec![b'x'; BODY_MAX as usize / 2])

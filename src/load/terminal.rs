@@ -17,14 +17,15 @@ use super::{
     figures::{OneWayFigures, Percentiles, SUMMARY},
 };
 
-/// A generator's run delay is shown from this share of its time: a tenth of what shows in a 99th percentile.
+/// The smallest share of a generator's run delay that is shown: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
 
-/// Requests that were open at the end are worth saying from this age on, if it is also this many times the 99th percentile.
+/// The smallest age, in nanoseconds, at which requests open at the end are mentioned, if it is also this many times the
+/// 99th percentile.
 const OLD_NS: u64 = 100_000_000;
 const OLDER: u64 = 2;
 
-/// Width of the names that lines begin with.
+/// Width of the names at the beginning of lines.
 const NAME: usize = 12;
 
 /// Text for a terminal, in colour only if asked.
@@ -91,7 +92,7 @@ fn how(figures: &Figures) -> String {
     parts.join(", ")
 }
 
-/// `12,300 requests/s, no errors.`
+/// The headline: `12,300 requests/s, no errors.`
 fn headline(figures: &Figures) -> Text {
     let errors: u64 = figures.errors.values().sum();
     let (tone, errors) = match errors {
@@ -104,7 +105,7 @@ fn headline(figures: &Figures) -> Text {
         .plain(".")
 }
 
-/// `36,900 correct replies in 3.0 s`
+/// The replies in words: `36,900 correct replies in 3.0 s`
 fn replies(figures: &Figures) -> String {
     let (one, many) = if figures.one_way.is_some() {
         ("received", "received")
@@ -115,7 +116,7 @@ fn replies(figures: &Figures) -> String {
     format!("{replies} in {}", Seconds(figures.seconds))
 }
 
-/// What a reader must know before the figures below.
+/// Warnings to read before the figures below.
 fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
     let cut_short = figures
         .cut_short
@@ -154,8 +155,8 @@ fn besides(figures: &Figures) -> impl Iterator<Item = Text> {
         .chain(wrong)
 }
 
-/// Requests that the latencies do not show, if one of them took long: those without a reply at the end, and those that began
-/// in the warm-up.
+/// Requests that are missing in the latencies, if any of them took long: those without a reply at the end, and those
+/// that began in the warm-up.
 fn unseen(figures: &Figures) -> Option<String> {
     let Figures {
         open_at_end: open,
@@ -187,7 +188,7 @@ fn unseen(figures: &Figures) -> Option<String> {
     }
 }
 
-/// Requests that took longer than any time below.
+/// Requests that took longer than all times below.
 fn timed_out(figures: &Figures) -> Option<String> {
     let count = *figures.errors.get(&name_of(ErrorClass::Timeout))?;
     let share = percent(count as f64 / figures.sent().max(1) as f64, 2);
@@ -200,7 +201,7 @@ fn timed_out(figures: &Figures) -> Option<String> {
     })
 }
 
-/// What became of all that was sent.
+/// Messages sent, received and lost.
 fn sending(sending: &OneWayFigures) -> Text {
     let lost = match sending.dropped.filter(|dropped| *dropped > 0) {
         Some(dropped) if dropped >= sending.lost => format!("{} lost, all dropped by the kernel", Count(sending.lost)),
@@ -234,7 +235,7 @@ fn latencies(figures: &Figures) -> Table {
     .collect();
     let shown = SUMMARY.iter().filter(|(_, title, _)| !title.is_empty());
     let cells = |row: &Percentiles| -> Vec<f64> { shown.clone().map(|(_, _, of)| of(row) / 1e3).collect() };
-    // Of the first row only: the lag is often far shorter, and would put all rows in microseconds.
+    // Only the first row chooses the unit: the lag is often far shorter, and would put all rows in microseconds.
     let smallest: Vec<f64> = rows.iter().take(1).flat_map(|(_, row)| cells(row)).collect();
     let unit = TimeUnit::of_column(&smallest);
     let rows: Vec<(&str, Vec<String>)> = rows
@@ -378,7 +379,7 @@ fn errors(figures: &Figures) -> Vec<Text> {
         let name = format!("  {:NAME$}", "error");
         Text::of(Tone::Bad, name).plain(format!("  {} × {class}; the first: {first}", Count(*count)))
     };
-    // One alone is the first.
+    // A single error is shown as the first.
     let are_many = figures.server_errors.len() > 1;
     let said = figures.server_errors.iter().filter(|_| are_many);
     let said = said.map(|error| format!("  {:NAME$}  {} × {}", "", Count(error.count), error.text).into());

@@ -1,5 +1,5 @@
-//! Variables of a file of requests: `{{name}}` and what editors make themselves, such as `{{$guid}}`. Each is put in once,
-//! when the file is read, because a request has the same bytes whenever it is sent.
+//! Variables of a file of requests: `{{name}}`, and an editor's own such as `{{$guid}}`. Each is replaced once, when
+//! the file is read, because a request has the same bytes each time it is sent.
 
 use std::env;
 
@@ -8,12 +8,12 @@ use lasthop_protocol::random::SplitMix;
 
 use super::requests::defined;
 
-/// How deep variables may name each other.
+/// The deepest nesting of variables.
 const DEPTH: u32 = 20;
 
 /// The variables of a file.
 pub struct Variables<'a> {
-    /// Line, name and value as it is written.
+    /// Line, name and unrendered value.
     defined: Vec<(usize, &'a str, &'a str)>,
     random: SplitMix,
     now: Timestamp,
@@ -30,7 +30,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// A text of this line with every variable's value in its place.
+    /// A text of this line with the values of variables.
     pub fn rendered(&mut self, text: &str, line: usize) -> Result<String, String> {
         self.render(text, line, 0)
             .map_err(|what| format!("line {line}: {what}"))
@@ -58,7 +58,7 @@ impl<'a> Variables<'a> {
                 format!("the variable `{{{{{name}}}}}` cannot be used: write its value, or `@name = value` above the request")
             });
         }
-        // The last one above counts, and else the first one below.
+        // The last definition above counts, otherwise the first one below.
         let all = || self.defined.iter().filter(|(_, other, _)| *other == name);
         let found = all().rfind(|(number, ..)| *number < line).or_else(|| all().next());
         let Some(&(number, _, value)) = found else {
@@ -72,9 +72,9 @@ impl<'a> Variables<'a> {
         self.render(value, number, depth + 1)
     }
 
-    /// The value of a variable that editors make, by its name without the `$`.
+    /// The value of an editor's own variable, by its name without the `$`.
     fn made(&mut self, words: &str) -> Option<String> {
-        // `random.integer(1, 5)` is `random.integer 1 5`.
+        // `random.integer(1, 5)` is equivalent to `random.integer 1 5`.
         let words = words.replace(['(', ')', ','], " ");
         let words: Vec<&str> = words.split_whitespace().collect();
         Some(match words[..] {
@@ -102,7 +102,7 @@ impl<'a> Variables<'a> {
         })
     }
 
-    /// Version 4 of RFC 9562.
+    /// A UUID of version 4 (RFC 9562).
     fn uuid(&mut self) -> String {
         let [high, low] = [self.random.bits(), self.random.bits()];
         let high = high & !0xf000 | 0x4000;

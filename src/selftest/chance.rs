@@ -1,4 +1,4 @@
-//! What a share of so many runs says, and what chance allows.
+//! Intervals for a share of runs, and the probability of a count by chance.
 
 /// The normal quantile of a two-sided interval at 95 %.
 const Z: f64 = 1.959_963_984_540_054;

@@ -1,9 +1,9 @@
-//! Whether lasthop's answers hold on this machine: many short runs whose answer is known. A user of the stages, like the
-//! command line.
+//! Checks that lasthop's answers hold on this machine, by many short runs with a known answer. It uses the stages, like
+//! the command line.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`chance`] | what shares of so many runs say |
+//! | [`chance`] | intervals for a share of runs |
 //! | [`outcome`] | the result, and its JSON |
 //! | [`page`] | the result for people |
 
@@ -23,23 +23,23 @@ use lasthop_system::interrupt;
 
 use self::outcome::{Answer, Planted, SelfTest};
 
-/// What is asked, and how often.
+/// Options of a selftest.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// Compares each reference with itself.
+    /// A plan that compares each reference with itself.
     pub plan: &'a Plan,
-    /// Cost that is planted in a second reading of each run, as a share of a request.
+    /// Cost planted in a second reading of each run, as a share of a request.
     pub plant: f64,
     pub runs: u32,
-    /// Of each run.
+    /// The budget of each run.
     pub budget: Duration,
     pub locator: &'a Locator,
-    /// Records go there, into `runs`.
+    /// The data folder for records, in its `runs`.
     pub into: &'a Home,
     pub command: Vec<String>,
 }
 
-/// Runs everything. An interrupt ends it with what there is.
+/// Makes all runs. An interrupt ends the selftest with the runs so far.
 pub fn run(
     options: &Options<'_>,
     tell: &mut dyn FnMut(&Event<'_>),
@@ -65,7 +65,7 @@ pub fn run(
     Ok(result)
 }
 
-/// One run. `None` if it was interrupted.
+/// Makes a run. `None` if it was interrupted.
 fn ask(
     options: &Options<'_>,
     failures: &mut Vec<String>,
@@ -73,7 +73,7 @@ fn ask(
 ) -> Result<Option<Vec<Answer>>, String> {
     let overrides = Overrides {
         budget: Some(options.budget),
-        // Never reached: each run uses all of its budget, so that their widths can be compared.
+        // Never reached: each run uses its whole budget, so that widths of intervals can be compared.
         precision: Some(1e-6),
         aa: true,
         ..Overrides::default()
@@ -93,7 +93,7 @@ fn ask(
         Err(_) if interrupt::heard() => return Ok(None),
         other => other.map_err(|error| error.to_string())?,
     };
-    // A run that was cut short is narrower or wider than the others for another reason than chance.
+    // An interrupted run has another width for a reason other than chance.
     if interrupt::heard() {
         return Ok(None);
     }
@@ -112,8 +112,8 @@ fn ask(
     Ok(Some(answers(&summary, &lasthop_analyse::summarise(&data))))
 }
 
-/// Leaves uncounted so many of each second case's requests that a counted one costs `share` more, in time and in CPU
-/// time. They were sent and answered like all others.
+/// Uncounts requests of each second case, so that a counted one costs `share` more, in time and in CPU time. The
+/// uncounted requests were sent and answered like all others.
 fn plant(data: &mut RunData, share: f64) {
     let cases = data.header.cases.iter().filter(|case| case.reference.is_some());
     let twins: Vec<String> = cases.map(|case| case.case.clone()).collect();
@@ -126,7 +126,7 @@ fn plant(data: &mut RunData, share: f64) {
     }
 }
 
-/// The declared comparison of every case that has one, and the same with the planted cost.
+/// The declared comparison of every case that has one, without and with the planted cost.
 fn answers(summary: &Summary, planted: &Summary) -> Vec<Answer> {
     let declared = |summary: &Summary, name: &str| {
         let case = summary.cases.iter().find(|case| case.case == name)?;

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::chance::{at_most, wilson};
 
 pub const SCHEMA: &str = "lasthop-selftest/2";
-/// Level of the intervals of a run.
+/// Confidence level of a run's intervals.
 const NOMINAL: f64 = 0.95;
-/// So few intervals that hold are less probable than this if the level is right.
+/// If so few correct intervals are less probable than this at the nominal level, the level is in doubt.
 const IMPROBABLE: f64 = 0.01;
-/// Half widths whose time is predicted.
+/// Half widths for which the required time is predicted.
 const WIDTHS: [f64; 3] = [0.05, 0.02, 0.01];
 
 /// The result of a selftest.
@@ -94,7 +94,7 @@ impl Share {
 }
 
 impl SelfTest {
-    /// A selftest without an answer yet.
+    /// A selftest without answers.
     pub fn new(experiment: &str, plant: f64, budget_seconds: f64) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -105,7 +105,7 @@ impl SelfTest {
         }
     }
 
-    /// Whether so few intervals that hold are no wonder if each does with the nominal probability.
+    /// Whether the number of correct intervals is probable at the nominal level.
     pub fn is_sound(&self) -> bool {
         self.held.of == 0 || at_most(self.held.count, self.held.of, NOMINAL) >= IMPROBABLE
     }
@@ -131,8 +131,8 @@ impl SelfTest {
     }
 }
 
-/// The time in which a half width of `half` (log scale) after `rounds` rounds and `budget` seconds comes down to
-/// `width`; `None` if it is there already, or never gets there.
+/// The time in which a half width of `half` (log scale) after `rounds` rounds and `budget` seconds shrinks to `width`;
+/// `None` if it is already as small, or never will be.
 fn resolution(half: f64, rounds: f64, budget: f64, width: f64) -> Option<Resolution> {
     let freedom = (rounds - 1.0).max(1.0);
     let standard_error = half / student::critical(NOMINAL, freedom);

@@ -72,12 +72,12 @@ fn sentences(result: &SelfTest) -> Vec<Text> {
     all
 }
 
-/// How long a run must be here; `None` without an interval.
+/// The required length of a run on this machine; `None` without an interval.
 pub fn resolution(result: &SelfTest) -> Option<Text> {
     Some(widths(result.budget_seconds, result.half_width?, &result.resolution))
 }
 
-/// `The median interval of 6 s is ± 7.1 %. ± 5 % takes about 11 s, ± 2 % about 55 s.`
+/// The widths in words: `The median interval of 6 s is ± 7.1 %. ± 5 % takes about 11 s, ± 2 % about 55 s.`
 fn widths(budget: f64, half: f64, resolution: &[Resolution]) -> Text {
     if half > 1.0 {
         let text = "are too short here: the median interval reaches to more than double and to less than half.";
@@ -115,7 +115,7 @@ fn conclusion(result: &SelfTest) -> Text {
     }
 }
 
-/// `19 of 20 intervals (76 to 99 %)`
+/// A share in words: `19 of 20 intervals (76 to 99 %)`
 fn counted(share: Share, what: &str) -> String {
     format!(
         "{} of {} {what} ({:.0} to {:.0} %)",
