@@ -1,17 +1,17 @@
-//! How long something else had the CPUs of server and generator: what a run's tail may be blamed on.
+//! The time for which other work held the CPUs of server and generator, a possible cause of a run's tail.
 
 use std::fs;
 
-/// Of which the server's process and thefts by the hypervisor are watched; the generator tells its own run delay.
+/// Watches the server's process, and steal by the hypervisor. The generator reports its own run delay.
 pub struct Watch {
     server: u32,
 }
 
-/// The scheduler's own clocks of each CPU: one goes on while the CPU is stolen, the other does not (Linux,
-/// `kernel/sched/debug.c`). `script/bench` mounts it.
+/// The scheduler's two clocks of each CPU: one continues while the CPU is stolen, the other does not (Linux,
+/// `kernel/sched/debug.c`). `script/bench` mounts the file.
 const CLOCKS: &str = "/sys/kernel/debug/sched/debug";
 
-/// Where the time that is stolen from the virtual machine is read.
+/// The source of the virtual machine's steal.
 pub fn source() -> &'static str {
     if stolen_by_clocks().is_some() {
         "to the nanosecond, by the scheduler's clocks"
@@ -25,7 +25,7 @@ impl Watch {
         Self { server }
     }
 
-    /// Microseconds since an arbitrary point: run delay of the server's thread, and time stolen from any CPU.
+    /// Microseconds since an arbitrary point: run delay of the server's thread, and steal of all CPUs.
     pub fn read(&self) -> f64 {
         self.run_delay().unwrap_or(f64::INFINITY) + stolen_by_clocks().or_else(stolen_by_ticks).unwrap_or(0.0)
     }

@@ -1,8 +1,8 @@
 //! `script/bench`: lasthop against the floor (`benches/floor`) and its peers, on the same real servers, with the same
 //! placement: servers on the first CPU, clients on the second, in short runs that take turns in random order.
 //!
-//! What is compared is requests per CPU second of the client: its user and system time as the kernel charges the whole
-//! process, start-up included, for every tool alike. Prints Markdown; `--save` keeps the figures as data and renders
+//! The compared quantity is requests per CPU second of the client: user and system time that the kernel charges to the
+//! whole process, including start-up, for every tool. Prints Markdown; `--save` keeps the figures as data and renders
 //! docs/performance.md, which explains them.
 
 #![expect(
@@ -31,12 +31,12 @@ use scenario::{Scenario, scenarios};
 use server::Servers;
 use tool::Tool;
 
-/// How often and how long.
+/// Options of `script/bench`.
 #[derive(Clone, Debug)]
 struct Settings {
     rounds: usize,
     seconds: u32,
-    /// Only scenarios whose name contains one of these.
+    /// Measure only scenarios whose names contain one of these texts.
     only: Vec<String>,
     /// The compiled `benches/floor/floor.c`.
     floor: String,
@@ -47,13 +47,13 @@ struct Settings {
 }
 
 impl Settings {
-    /// Whether something is to be measured, by its name.
+    /// Whether the measurement of this name is selected.
     fn is_wanted(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|text| name.contains(text.as_str()))
     }
 }
 
-/// What is measured besides the scenarios, by the names that `--only` takes.
+/// Measurements besides the scenarios, by their names for `--only`.
 const SPECIAL: [&str; 4] = ["open", "sockperf", "held", "uring"];
 
 const USAGE: &str = "options: --quick | --rounds N, --seconds N, --seed N, --only TEXT (several), --floor PATH, --save";
@@ -73,7 +73,7 @@ fn settings() -> Result<Settings, String> {
         let mut value = || arguments.next().ok_or_else(|| format!("{word} needs a value; {USAGE}"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
         match word.as_str() {
-            // What cargo adds by itself.
+            // cargo adds this option.
             "--bench" => {}
             "--quick" => settings.rounds = 3,
             "--rounds" => settings.rounds = number(value()?)?.max(2) as usize,
@@ -85,7 +85,7 @@ fn settings() -> Result<Settings, String> {
             _ => return Err(format!("unknown option `{word}`; {USAGE}")),
         }
     }
-    // A table is saved whole.
+    // A saved table must be complete.
     if settings.save && settings.only.iter().any(|only| !SPECIAL.contains(&only.as_str())) {
         return Err(format!(
             "--save keeps whole tables: leave out --only, or choose among {}",
@@ -123,7 +123,7 @@ fn run(settings: &Settings) -> Result<(), String> {
     }
     saved.add(&costs)?;
     saved.add(&agreements)?;
-    // Only where it is asked for by name: it judges something that is not built.
+    // Only if selected by name, because io_uring is not part of lasthop.
     if settings.only.iter().any(|text| text == "uring") {
         saved.add(&uring::beside_the_floor(settings, &servers, &mut draws)?)?;
     }
@@ -145,7 +145,8 @@ fn run(settings: &Settings) -> Result<(), String> {
     saved.finish()
 }
 
-/// Every tool once in each round, in random order. A first run of each warms the servers up and is not counted.
+/// Runs every tool once in each round, in random order. A first run of each tool warms the servers up and is not
+/// counted.
 fn measure(
     settings: &Settings,
     servers: &Servers,

@@ -1,4 +1,5 @@
-//! The open loop: how late lasthop sends at half of the closed loop's throughput, and what others measure at that rate.
+//! The open loop: lasthop's lag at half of the closed loop's throughput, and the latencies that other tools report at
+//! that rate.
 
 use std::process::Command;
 
@@ -15,25 +16,25 @@ use crate::{
     tool::{self, find, time_after},
 };
 
-/// Short runs, so that most of them see no stall of the machine: a stall is in one run, not in all.
+/// Seconds of a run. A stall of the machine hits one run, so most short runs see none.
 const RUN_SECONDS: f64 = 0.2;
 
-/// Most of a run's time that its two CPUs may have been taken from generator and server for the run to count as undisturbed.
-/// After a pause of `g` at half of what is possible, what is due within `2 g` is late: half a per cent of pauses makes one of
-/// late requests, and then the 99th percentile no longer tells of the generator.
+/// The largest share of an undisturbed run for which its two CPUs were taken from generator and server. After a pause
+/// of `g` at half the capacity, requests due within `2 g` are late. Pauses of 0.5 % thus make 1 % of the requests late,
+/// and the 99th percentile no longer shows the generator.
 const UNDISTURBED: f64 = 0.005;
 
-/// One way to keep the schedule.
+/// A way to keep the schedule.
 #[derive(Clone, Copy)]
 enum Way {
     /// `lasthop load` with these options.
     Lasthop(&'static [&'static str]),
-    /// `benches/floor/paced.h` with so many connections: sends and receives, and reads the clock.
+    /// `benches/floor/paced.h` with this many connections: sends, receives and reads the clock.
     Floor(&'static str),
 }
 
-/// How lasthop waits by itself, asleep to the last moment, and with so many connections that one is free whatever the server
-/// does: with ten a server that pauses for ten requests makes the next one late.
+/// lasthop's default wait, asleep until the last moment, and enough connections that one is always free: with ten, a
+/// server that pauses for ten requests delays the next one.
 const WAYS: [(&str, Way); 4] = [
     ("10 connections, awake before due", Way::Lasthop(&["-c", "10"])),
     (
@@ -44,7 +45,7 @@ const WAYS: [(&str, Way); 4] = [
     ("the floor, 10 connections, always awake", Way::Floor("connections=10")),
 ];
 
-/// What one run came to, in microseconds.
+/// The result of a run, in microseconds.
 #[derive(Clone, Copy)]
 struct Lag {
     p50: f64,
@@ -63,7 +64,7 @@ impl Lag {
 struct Schedule<'a> {
     settings: &'a Settings,
     url: String,
-    /// As the floor wants it.
+    /// The address in the floor's format.
     address: String,
     watch: Watch,
     rate: f64,
@@ -112,8 +113,8 @@ impl Schedule<'_> {
         serde_json::from_str(&ran.output).map_err(|error| error.to_string())
     }
 
-    /// All ways in turns, in random order, until each had as many undisturbed runs as there are rounds, or ten times as many
-    /// runs in all.
+    /// Runs all ways in turns, in random order, until each has an undisturbed run per round, or ten times as many runs
+    /// in all.
     fn measure(&self, draws: &mut Draws) -> Result<[Vec<Lag>; WAYS.len()], String> {
         let mut all = WAYS.map(|_| Vec::new());
         let enough = |lags: &Vec<Lag>| lags.iter().filter(|lag| lag.is_undisturbed()).count() >= self.settings.rounds;
@@ -163,7 +164,7 @@ pub fn open_loop(
     Ok((lags, peers))
 }
 
-/// Lag at the median and in the tail, of all runs and of those that nothing disturbed.
+/// Median and tail of the lag, over all runs and over undisturbed runs.
 fn row((transport, arrivals, rate, way): (&str, &str, f64, &str), lags: &[Lag]) -> page::Lag {
     let quiet: Vec<f64> = lags
         .iter()
@@ -188,8 +189,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     table::median(&values.collect::<Vec<_>>()).unwrap_or(f64::INFINITY)
 }
 
-/// Response times from the scheduled start where a tool has such a thing: lasthop, wrk2, oha. vegeta has not: its latency
-/// counts from the actual send.
+/// Response times from the scheduled start, for tools that have them: lasthop, wrk2, oha. vegeta's latency counts from
+/// the actual send.
 fn at_rate(
     settings: &Settings,
     servers: &Servers,
@@ -230,7 +231,7 @@ fn at_rate(
     Ok(rows)
 }
 
-/// Median and 99th percentile in microseconds, and the rate that was reached.
+/// Median and 99th percentile in microseconds, and the achieved rate.
 type Found = Result<(f64, f64, f64), String>;
 type Run = fn(&Settings, &Servers, &str, bool, f64) -> Found;
 

@@ -1,5 +1,5 @@
-//! Saved measurements, `benches/record/DATE/*.csv` with `machine.txt` beside them, and the tables of `docs/performance.md` made
-//! from them. `script/bench --save` writes both; a test fails if the page does not show the newest measurements.
+//! Saved measurements, `benches/record/DATE/*.csv` with `machine.txt` beside them, and their tables in
+//! `docs/performance.md`. `script/bench --save` writes both; a test fails if the page lacks the newest measurements.
 
 use std::{
     fs,
@@ -8,14 +8,14 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A line of a table, as it is saved and as it is shown.
+/// A row of a table, for saving and for showing.
 pub trait Row: Serialize + DeserializeOwned {
-    /// The name of its file, and of its place in the page.
+    /// The name of the table's file, and of its place in the page.
     const NAME: &str;
     const HEAD: &[&str];
     fn cells(&self) -> Vec<String>;
 
-    /// What the page shows of all rows: each of them, if they are few.
+    /// The rows on the page: all by default, which suits few rows.
     fn on_page(rows: &[Self]) -> String {
         table(rows)
     }
@@ -114,7 +114,7 @@ impl Row for Cost {
     }
 }
 
-/// What both tools say about the same server. `in_flight` is mean latency × throughput ÷ (connections × pipeline).
+/// Figures of both tools for one server. `in_flight` is mean latency × throughput ÷ (connections × pipeline).
 #[derive(Serialize, Deserialize)]
 pub struct Agreement {
     pub scenario: String,
@@ -198,7 +198,7 @@ impl Row for Agreement {
     }
 }
 
-/// How late an open loop sends. Microseconds; a run is undisturbed if nothing else had its CPUs.
+/// The lag of an open loop in microseconds. A run is undisturbed if no other work held its CPUs.
 #[derive(Serialize, Deserialize)]
 pub struct Lag {
     pub transport: String,
@@ -213,7 +213,7 @@ pub struct Lag {
     pub undisturbed_p99_most: Option<f64>,
 }
 
-/// Most that the 99th percentile of the lag may be, in microseconds.
+/// The highest allowed 99th percentile of the lag, in microseconds.
 const LAG_TARGET: f64 = 100.0;
 
 impl Row for Lag {
@@ -274,7 +274,7 @@ impl Row for Lag {
     }
 }
 
-/// What each tool reports at the same rate. Microseconds; `from` says where its clock starts.
+/// Latencies of each tool at an equal rate, in microseconds; `from` says where its clock starts.
 #[derive(Serialize, Deserialize)]
 pub struct AtRate {
     pub tool: String,
@@ -283,7 +283,7 @@ pub struct AtRate {
     pub from: String,
     pub p50: f64,
     pub p99: f64,
-    /// Share of the rate.
+    /// Achieved share of the rate.
     pub reached: f64,
 }
 
@@ -304,7 +304,7 @@ impl Row for AtRate {
     }
 }
 
-/// The median round trip of 64 B over TCP in microseconds, each client with its own server.
+/// The median round trip of 64 B over TCP in microseconds, with each client's own server.
 #[derive(Serialize, Deserialize)]
 pub struct RoundTrip {
     pub place: String,
@@ -332,17 +332,17 @@ impl Row for RoundTrip {
     }
 }
 
-/// Many connections held by one process.
+/// Many connections of one process.
 #[derive(Serialize, Deserialize)]
 pub struct Held {
     pub transport: String,
     pub connections: u32,
     pub errors: u64,
-    /// Resident bytes of the process for each connection.
+    /// Resident bytes of the process per connection.
     pub bytes: f64,
 }
 
-/// Most bytes of a held connection.
+/// The most bytes of a held connection.
 const HELD_TARGET: f64 = 4096.0;
 
 impl Row for Held {
@@ -367,7 +367,7 @@ impl Row for Held {
     }
 }
 
-/// The floor over io_uring against the plain one: requests per CPU second, and throughput.
+/// The floor with io_uring against the plain floor: requests per CPU second, and throughput.
 #[derive(Serialize, Deserialize)]
 pub struct Ring {
     pub scenario: String,
@@ -440,7 +440,7 @@ impl<'a> Ratio<'a> {
     }
 }
 
-/// The lowest of some ratios, with its interval and its scenario, and the highest.
+/// The lowest and the highest ratio, each with its interval and its scenario.
 fn extremes(ratios: &[Ratio<'_>]) -> [String; 2] {
     let mut sorted: Vec<&Ratio<'_>> = ratios.iter().collect();
     sorted.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
@@ -453,7 +453,7 @@ fn extremes(ratios: &[Ratio<'_>]) -> [String; 2] {
     ]
 }
 
-/// From the least value to the greatest.
+/// The range of values.
 fn span(values: &[f64], digits: usize) -> String {
     let least = values.iter().copied().min_by(f64::total_cmp);
     let greatest = values.iter().copied().max_by(f64::total_cmp);
@@ -463,17 +463,17 @@ fn span(values: &[f64], digits: usize) -> String {
     }
 }
 
-/// What a scenario's name begins with.
+/// The protocol at the beginning of a scenario's name.
 fn protocol(scenario: &str) -> &str {
     scenario.split(',').next().unwrap_or(scenario)
 }
 
-/// The rest of it.
+/// The rest of a scenario's name.
 fn setting(scenario: &str) -> &str {
     scenario.split_once(", ").map_or(scenario, |(_, rest)| rest)
 }
 
-/// Rows with the same key, in the order in which keys come first.
+/// Rows grouped by key, in the order of first appearance.
 fn groups<'a, R, K: PartialEq>(rows: &'a [R], key: impl Fn(&'a R) -> K) -> Vec<(K, Vec<&'a R>)> {
     let mut groups: Vec<(K, Vec<&'a R>)> = Vec::new();
     for row in rows {
@@ -514,7 +514,7 @@ pub fn page(old: &str, record: &Path) -> Result<String, String> {
     with::<Ring>(&text, record)
 }
 
-/// What stands between `<!-- NAME -->` and the next `<!-- end -->` is made anew.
+/// Replaces the text between `<!-- NAME -->` and the next `<!-- end -->`.
 fn with<R: Row>(page: &str, record: &Path) -> Result<String, String> {
     let (begin, end) = (format!("<!-- {} -->\n", R::NAME), "<!-- end -->\n");
     let (before, rest) = page
@@ -533,7 +533,7 @@ fn with<R: Row>(page: &str, record: &Path) -> Result<String, String> {
     ))
 }
 
-/// The newest folder that has this table.
+/// The newest folder with this table.
 fn newest(record: &Path, name: &str) -> Result<PathBuf, String> {
     let entries = fs::read_dir(record).map_err(|error| format!("{}: {error}", record.display()))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -9,12 +9,12 @@ use crate::{
 };
 
 pub struct Record {
-    /// `benches/record/DATE`, if the figures are to be kept.
+    /// `benches/record/DATE`, if the figures are saved.
     folder: Option<PathBuf>,
 }
 
 impl Record {
-    /// The machine is described first, before the load of the measurement.
+    /// Describes the machine first, before the load of the measurement.
     pub fn new(settings: &Settings) -> Result<Self, String> {
         let machine = machine();
         println!("{machine}");
@@ -28,7 +28,7 @@ impl Record {
         Ok(Self { folder: Some(folder) })
     }
 
-    /// A table without rows was not measured.
+    /// Adds a table. A table without rows was not measured.
     pub fn add<R: Row>(&mut self, rows: &[R]) -> Result<(), String> {
         if rows.is_empty() {
             return Ok(());
@@ -59,7 +59,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a reader needs to judge the figures.
+/// Facts about the machine that a reader needs to judge the figures.
 fn machine() -> String {
     let programs = [
         ("nginx", "-v"),
@@ -87,7 +87,7 @@ fn machine() -> String {
     )
 }
 
-/// What a program says on either output; nothing if there is no such program.
+/// The output of a program; empty if there is no such program.
 fn printed(program: &str, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         return String::new();

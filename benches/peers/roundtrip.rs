@@ -1,5 +1,5 @@
-//! The median round trip of 64 B over TCP, beside sockperf, which has a server and a protocol of its own: what is compared
-//! is each with its own server, on the same CPUs.
+//! The median round trip of 64 B over TCP, beside sockperf. sockperf needs its own server and protocol, so each client
+//! runs with its own server, on equal CPUs.
 
 use std::{
     net::TcpListener,

@@ -1,4 +1,4 @@
-//! What is compared: a server, a transport, connections, and the targets.
+//! Scenarios: a server, a transport, connections, and the targets.
 
 use crate::tool::Tool;
 
@@ -7,15 +7,15 @@ pub enum Server {
     Echo,
     Grpc,
     Http,
-    /// The same nginx, which listens for HTTP/2 without TLS.
+    /// nginx, listening for HTTP/2 without TLS.
     Http2,
     Mariadb,
     Memcached,
-    /// Echo over two pipes that are handed out at a Unix socket.
+    /// Echo over two pipes that are handed over through a Unix socket.
     Pipe,
     Postgres,
     Redis,
-    /// lasthop's own, by Unix datagram socket; it tells at its port what it has received.
+    /// lasthop's own server on a Unix datagram socket; its port reports the received datagrams.
     Statsd,
     WebSocket,
 }
@@ -27,14 +27,14 @@ pub struct Scenario {
     pub unix: bool,
     pub connections: u32,
     pub pipeline: u32,
-    /// The client on the server's CPU.
+    /// Run the client on the server's CPU.
     pub same_core: bool,
     pub tools: Vec<Tool>,
-    /// Least ratio of lasthop's requests per CPU second to this tool's.
+    /// Least ratio of lasthop's requests per CPU second to each tool's.
     pub targets: Vec<(Tool, f64)>,
 }
 
-/// Every scenario that has a target.
+/// Every scenario with a target.
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for same_core in [false, true] {
@@ -116,7 +116,7 @@ pub fn scenarios() -> Vec<Scenario> {
     for unix in [true, false] {
         for connections in [1, 50] {
             let name = format!("memcached get, {}, {}", transport(unix), count(connections));
-            // memcaslap knows no path.
+            // memcaslap cannot use a path.
             let targets = [(Tool::Floor, 0.95), (Tool::Memcaslap, 1.0)];
             all.push(scenario(
                 name,
@@ -161,7 +161,8 @@ pub fn scenarios() -> Vec<Scenario> {
     all
 }
 
-/// Where io_uring could pay: few and many connections, over each transport, on the cheapest server and on a real one.
+/// Scenarios in which io_uring could pay: few and many connections, over each transport, on the cheapest server and on
+/// a real one.
 pub fn ring_scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for (server, what) in [(Server::Echo, "echo 64 B"), (Server::Http, "HTTP")] {

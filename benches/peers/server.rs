@@ -21,13 +21,13 @@ use crate::{
     scenario::{Scenario, Server},
 };
 
-/// Debian's number of `nobody`, who runs PostgreSQL and MariaDB where we are root.
+/// Debian's uid of `nobody`, who runs PostgreSQL and MariaDB if we are root.
 const NOBODY: u32 = 65_534;
 
-/// A running server; it ends with this value, and with this program.
+/// A running server. It ends when this value is dropped, or with this program.
 struct Running {
     server: Server,
-    /// One for each address where a process has only one.
+    /// The server's processes, one per address if a process can have only one.
     children: Vec<Child>,
     port: u16,
     folder: TempDir,
@@ -35,14 +35,14 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // MariaDB takes no notice of SIGINT; PostgreSQL does not wait for clients after it.
+        // MariaDB ignores SIGINT; PostgreSQL needs it, so as not to wait for clients.
         let signal = if self.server == Server::Mariadb {
             libc::SIGTERM
         } else {
             libc::SIGINT
         };
         for child in &mut self.children {
-            // SAFETY: a signal to a child that has not been waited for, so its number is its own.
+            // SAFETY: a signal to a child that has not been waited for, so no other process has its pid.
             unsafe { libc::kill(child.id().cast_signed(), signal) };
             let _ = child.wait();
         }
@@ -66,7 +66,7 @@ const ALL: [Server; 11] = [
 ];
 
 impl Servers {
-    /// Those that the scenarios need; HTTP always, for the special ones.
+    /// Starts the servers that the scenarios need, and always HTTP, for the special measurements.
     pub fn start(settings: &Settings, scenarios: &[Scenario]) -> Result<Self, String> {
         let mut running = Vec::new();
         for server in ALL {
@@ -96,7 +96,7 @@ impl Servers {
         self.of(server).folder.path()
     }
 
-    /// The process of a server that has one.
+    /// The process of a server with a single one.
     pub fn pid(&self, server: Server) -> u32 {
         self.of(server).children[0].id()
     }
@@ -106,7 +106,7 @@ impl Servers {
     }
 }
 
-/// PostgreSQL names its socket itself.
+/// The path of a server's socket. PostgreSQL names its socket itself.
 fn socket(server: Server, folder: &Path, port: u16) -> PathBuf {
     if server == Server::Postgres {
         folder.join(format!(".s.PGSQL.{port}"))
@@ -160,7 +160,7 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
         running.children.push(launch(&mut command)?);
     }
     wait_for(&mut running.children, || {
-        // One that only counts says so once it can receive.
+        // A server that only counts opens its TCP port once it can receive.
         let by_path = || server == Server::Statsd || UnixStream::connect(&socket).is_ok();
         let by_tcp = || server == Server::Pipe || TcpStream::connect(("127.0.0.1", port)).is_ok();
         by_path() && by_tcp()
@@ -172,13 +172,13 @@ fn start(settings: &Settings, server: Server) -> io::Result<Running> {
     Ok(running)
 }
 
-/// On the first CPU, and ended by the kernel when this program dies.
+/// Starts a program on the first CPU. The kernel ends the program when this one dies.
 pub fn launch(command: &mut Command) -> io::Result<Child> {
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // A shell ignores it for what it starts in the background, and servers would inherit that and not end.
+            // A shell makes background processes ignore SIGINT, and servers would inherit that and not end.
             libc::signal(libc::SIGINT, libc::SIG_DFL);
             crate::tool::pin(0)
         })
@@ -206,7 +206,7 @@ pub fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<
     Ok(())
 }
 
-/// `kind` is what `listen` says of the protocol.
+/// nginx; `kind` is the protocol for `listen`.
 fn nginx(folder: &Path, port: u16, kind: &str) -> io::Result<Command> {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
@@ -244,15 +244,15 @@ fn redis(folder: &Path, port: u16) -> Command {
     command
 }
 
-/// It listens on a path or on a port, never on both.
+/// memcached, which listens on a path or on a port, never on both.
 fn memcached(address: &[&OsStr]) -> Command {
     let mut command = Command::new("memcached");
-    // As us: the folder is closed to others.
+    // Run as the current user, because the folder is closed to others.
     command.args(["-u", "root", "-t", "1"]).args(address);
     command
 }
 
-/// What every `get` finds: 100 bytes.
+/// Stores the 100 bytes that every `get` finds.
 fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
     write!(server, "set key 0 0 100\r\n{:100}\r\n", "")?;
     let mut reply = [0; 8];
@@ -264,7 +264,7 @@ fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
     }
 }
 
-/// The server of the recipe.
+/// The server of lasthop's recipe.
 fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
     let program = compiled(
         folder,
@@ -281,7 +281,7 @@ fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
     ])
 }
 
-/// The program is its own client, too.
+/// A program that is its own client, too.
 fn websocket(folder: &Path, socket: &Path, port: u16) -> io::Result<Command> {
     let mut command = Command::new(compiled(
         folder,
@@ -292,7 +292,7 @@ fn websocket(folder: &Path, socket: &Path, port: u16) -> io::Result<Command> {
     Ok(command)
 }
 
-/// A program in Go, compiled with the packages of the system, in this folder.
+/// A Go program, compiled in this folder with the packages of the system.
 fn compiled(folder: &Path, source: &str) -> io::Result<PathBuf> {
     let program = folder.join("server");
     let mut build = Command::new("go");
@@ -325,11 +325,11 @@ fn statsd(settings: &Settings, socket: &Path, port: u16) -> Command {
     command
 }
 
-/// Programs as an unprivileged user, which databases insist on, and a folder of that user.
+/// Programs run by an unprivileged user, which databases insist on, and a folder owned by that user.
 fn unprivileged(folder: &Path, data: &Path) -> io::Result<impl Fn(PathBuf) -> Command> {
     fs::create_dir(data)?;
     fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
-    // SAFETY: asks for a number, without side effects.
+    // SAFETY: the call only returns a number.
     let root = unsafe { libc::geteuid() } == 0;
     if root {
         chown(folder, Some(NOBODY), Some(NOBODY))?;
@@ -356,7 +356,7 @@ fn finished(command: &mut Command) -> io::Result<()> {
     }
 }
 
-/// An account for anybody without a password, as the others have none. Each connection of a client has its thread.
+/// MariaDB with an account for everybody without a password, as on the other servers. Each connection has its thread.
 fn mariadb(folder: &Path, port: u16) -> io::Result<Command> {
     let data = folder.join("data");
     let as_user = unprivileged(folder, &data)?;

@@ -1,4 +1,4 @@
-//! Many held connections, and `lasthop load` by itself.
+//! Many held connections, and runs of `lasthop load` alone.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, 
     let mut command = Command::new(&settings.lasthop);
     command.args(["load", url, "--format", "json"]).args(options);
     let ran = tool::run(&mut command, 1)?;
-    // It fails where a rate was not reached; there are figures all the same.
+    // `lasthop load` fails if the rate was not reached, but still prints figures.
     match serde_json::from_str(&ran.output) {
         Ok(figures) => Ok((figures, ran)),
         Err(error) => Err(ran.ended.err().unwrap_or_else(|| error.to_string())),
@@ -55,7 +55,7 @@ pub fn urls(servers: &Servers) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Ten thousand connections in one process: what each costs it, and whether one fails.
+/// Ten thousand connections in one process: bytes per connection, and failures.
 pub fn held(settings: &Settings, servers: &Servers) -> Result<Vec<Held>, String> {
     let mut rows = Vec::new();
     for (transport, url) in urls(servers) {

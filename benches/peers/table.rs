@@ -10,7 +10,7 @@ use crate::{
     tool::{Measured, Tool},
 };
 
-/// What a reader needs to judge the figures.
+/// Facts about the machine that a reader needs to judge the figures.
 pub fn environment() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let cpu = read("/proc/cpuinfo")
@@ -30,7 +30,7 @@ pub fn environment() -> String {
 
 type Rounds = [Vec<(Tool, Measured)>];
 
-/// What every peer of a scenario costs, against lasthop.
+/// Ratios of lasthop to every peer of a scenario.
 pub fn costs(scenario: &Scenario, rounds: &Rounds) -> Vec<Cost> {
     let quantity = |measured: &Measured| compared(scenario, measured);
     let cost = |(peer, target): &(Tool, f64)| {
@@ -50,10 +50,10 @@ pub fn costs(scenario: &Scenario, rounds: &Rounds) -> Vec<Cost> {
     scenario.targets.iter().filter_map(cost).collect()
 }
 
-/// What each tool measured, round by round.
+/// Measurements of each tool, by round.
 pub type Series = Vec<Vec<(Tool, Measured)>>;
 
-/// Requests per CPU second; for round trips of one connection their rate, which is the inverse of their mean time.
+/// Requests per CPU second. For round trips of one connection their rate, which is the inverse of their mean time.
 fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
     if scenario.server == Server::Echo {
         measured.throughput
@@ -62,8 +62,8 @@ fn compared(scenario: &Scenario, measured: &Measured) -> f64 {
     }
 }
 
-/// Throughput and median of lasthop against each peer: both measure the same server, so they should agree where the
-/// server is what limits them.
+/// Throughput and median of lasthop against each peer. Both measure one server, so their figures should agree if the
+/// server is the limit.
 pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
     let agreement = |(peer, _): &(Tool, f64)| {
         let throughput = ratio(rounds, (Tool::Lasthop, *peer), |measured| Some(measured.throughput))?;
@@ -83,7 +83,7 @@ pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
             rounds: rounds.len(),
         })
     };
-    // The floor keeps no time of a reply.
+    // The floor does not time replies.
     scenario
         .targets
         .iter()
@@ -92,8 +92,9 @@ pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
         .collect()
 }
 
-/// Little's law: mean latency × throughput is the number of requests that are on their way, which a closed loop keeps at
-/// connections × pipeline. What is missing from 1 is time that a tool's clocks do not see.
+/// Mean requests in flight as a share of connections × pipeline, which a closed loop keeps. By Little's law, mean
+/// latency × throughput is the number of requests in flight. A value below 1 shows time that the tool's clocks do not
+/// see.
 fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> Option<f64> {
     let asked = f64::from(scenario.connections * scenario.pipeline);
     let share = |round: &Vec<(Tool, Measured)>| {
@@ -111,7 +112,7 @@ fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
         .map(|(_, measured)| *measured)
 }
 
-/// The first tool by the second, within each round.
+/// The ratio of the first tool to the second, within each round.
 pub fn ratio(
     rounds: &Rounds,
     (own, peer): (Tool, Tool),
@@ -133,7 +134,7 @@ pub fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) 
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
-/// Median of some values; `None` of none.
+/// Median of the values; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The clients: each at its best settings for the scenario, on the second CPU, one thread, charged by `wait4`.
+//! The clients: each with its best settings for the scenario, on the second CPU, one thread, charged by `wait4`.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use crate::{
     server::Servers,
 };
 
-/// What gRPC calls, and what ghz has to know of it.
+/// The gRPC method, and its definition for ghz.
 const CALL: &str = "/lasthop.Echo/Call";
 const PROTO: &str = "syntax = \"proto3\"; package lasthop;\n\
                      message Text { bytes value = 1; } service Echo { rpc Call (Text) returns (Text); }\n";
@@ -26,7 +26,7 @@ const PROTO: &str = "syntax = \"proto3\"; package lasthop;\n\
 pub enum Tool {
     Lasthop,
     Floor,
-    /// The floor over io_uring: one system call for everything that became due.
+    /// The floor with io_uring: one system call for all due work.
     Uring,
     Wrk,
     H2load,
@@ -36,14 +36,14 @@ pub enum Tool {
     RedisBenchmark,
     Memcaslap,
     Ghz,
-    /// Of golang.org/x/net.
+    /// The client of golang.org/x/net.
     GoWebSocket,
 }
 
-/// One run of one tool.
+/// A run of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Requests of the whole run by CPU seconds of the whole process.
+    /// Requests of the whole run divided by CPU seconds of the whole process.
     pub per_cpu_second: f64,
     /// Requests per second, as the tool reports it.
     pub throughput: f64,
@@ -71,7 +71,8 @@ impl Tool {
         }
     }
 
-    /// lasthop and the floor are built by script/bench, and the other end of a server by whoever starts the server.
+    /// Whether the tool is installed. script/bench builds lasthop and the floor; starting the WebSocket server builds
+    /// its client.
     pub fn is_here(self) -> bool {
         matches!(self, Self::Lasthop | Self::Floor | Self::Uring | Self::GoWebSocket) || find(self.name()).is_some()
     }
@@ -107,12 +108,12 @@ fn client_cpu(scenario: &Scenario) -> usize {
     usize::from(!scenario.same_core)
 }
 
-/// What a tool is pointed at, for how long.
+/// The target of a run, and its length.
 struct Target<'a> {
     settings: &'a Settings,
     servers: &'a Servers,
     scenario: &'a Scenario,
-    /// Requests per second that are about right: for tools that want a count instead of a time.
+    /// Approximate requests per second, for tools that need a count instead of a time.
     rate: f64,
 }
 
@@ -276,14 +277,14 @@ impl Target<'_> {
         command
     }
 
-    /// A file with the message of a call: field 1 of 64 bytes, after what gRPC puts before it.
+    /// A file with the message of a call: a field 1 of 64 bytes, after gRPC's prefix.
     fn message(&self) -> PathBuf {
         let file = self.servers.folder(Server::Grpc).join("message");
         std::fs::write(&file, [b"\0\0\0\0\x42\x0a\x40".as_slice(), &[b'a'; 64]].concat()).expect("the folder is ours");
         file
     }
 
-    /// The same call, whose bytes it takes as base64.
+    /// The same call for ghz, which takes the bytes as base64.
     fn ghz(&self) -> Command {
         let file = self.servers.folder(Server::Grpc).join("echo.proto");
         std::fs::write(&file, PROTO).expect("the folder is ours");
@@ -328,7 +329,7 @@ impl Target<'_> {
         command
     }
 
-    /// It draws keys of its own and stores values of 100 bytes under them first.
+    /// memcaslap, which draws its own keys and first stores values of 100 bytes under them.
     fn memcaslap(&self) -> Command {
         let file = self.servers.folder(Server::Memcached).join("memcaslap");
         std::fs::write(&file, "key\n16 16 1\nvalue\n100 100 1\ncmd\n1 1.0\n").expect("the folder is ours");
@@ -366,7 +367,7 @@ impl Target<'_> {
 
     fn pgbench(&self) -> Command {
         let script = self.servers.folder(Server::Postgres).join("select.sql");
-        // Written each time: it is so short that a check would cost more.
+        // Written each time: the file is so short that a check would cost more.
         std::fs::write(&script, "select 1;\n").expect("the folder is ours");
         let host = match self.scenario.unix {
             true => self.servers.folder(Server::Postgres).display().to_string(),
@@ -396,12 +397,12 @@ impl Target<'_> {
         command
     }
 
-    /// A count that takes about as long as the others' time, for tools that are slower, hence the factor.
+    /// A count of requests that takes about as long as the time of other tools. The factor allows for slower tools.
     fn count(&self) -> u64 {
         (self.rate * f64::from(self.settings.seconds) * 0.6).max(1000.0) as u64
     }
 
-    /// One thread for each connection: it has no other way.
+    /// mysqlslap, which has one thread for each connection and no other way.
     fn mysqlslap(&self) -> Command {
         let mut command = Command::new("mysqlslap");
         command.args([
@@ -478,7 +479,7 @@ impl Target<'_> {
             Tool::H2load => {
                 let requests = number_before(output, " succeeded,")?;
                 let times = output.split_once("time for request:").map(|(_, rest)| rest);
-                // Least, most, mean.
+                // Minimum, maximum, mean.
                 let mean = times.and_then(|rest| time_of(rest.split_whitespace().nth(2)?));
                 Some((requests, number_before(output, " req/s,")?, None, mean))
             }
@@ -529,7 +530,7 @@ impl Target<'_> {
                     .rsplit(['\r', '\n'])
                     .find(|line| line.contains("requests per second"))?;
                 let rate = number_before(last, " requests per second")?;
-                // Mean, least, median: below their names.
+                // Mean, minimum, median: below their names.
                 let summary: Vec<f64> = output
                     .lines()
                     .skip_while(|line| !line.trim_start().starts_with("avg "))
@@ -560,7 +561,7 @@ pub fn number_before(text: &str, mark: &str) -> Option<f64> {
         .ok()
 }
 
-/// wrk's times have their unit attached.
+/// The time after a text, with its unit attached, as in wrk.
 pub fn time_after(text: &str, mark: &str) -> Option<f64> {
     time_of(text.split_once(mark)?.1.split_whitespace().next()?)
 }
@@ -578,7 +579,7 @@ fn time_of(word: &str) -> Option<f64> {
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin"));
-    // Where `script/setup --bench` puts what Debian does not have.
+    // Folder of the tools that Debian lacks, installed by `script/setup --bench`.
     let own = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin"));
     env::split_paths(&path)
         .chain(home)
@@ -587,9 +588,9 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What a client printed and consumed.
+/// The output and the costs of a client.
 pub struct Ran {
-    /// Exit code 0, and what was said on standard error otherwise.
+    /// Standard error, if the exit code is not 0.
     pub ended: Result<(), String>,
     pub output: String,
     pub seconds: f64,
@@ -598,7 +599,7 @@ pub struct Ran {
     pub resident: i64,
 }
 
-/// Runs a client on one CPU to its end.
+/// Runs a client on one CPU until it ends.
 pub fn run(command: &mut Command, cpu: usize) -> Result<Ran, String> {
     let described = format!("{command:?}");
     // SAFETY: between fork and exec only system calls are made.
@@ -641,7 +642,7 @@ fn wait(pid: libc::pid_t) -> io::Result<(i32, libc::rusage)> {
     }
 }
 
-/// Lets the calling thread run on this CPU alone.
+/// Pins the calling thread to this CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: an all-zero set is valid, and so is an index below CPU_SETSIZE.
     let pinned = unsafe {

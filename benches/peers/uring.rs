@@ -1,4 +1,4 @@
-//! Whether io_uring would make a cheaper client: the floor over it beside the floor over epoll, recv and send.
+//! Whether io_uring would make a cheaper client: the floor with io_uring beside the floor with epoll, recv and send.
 
 use lasthop_stats::random::Draws;
 
