@@ -1,4 +1,4 @@
-//! Where attacks take place: namespaces of their own, so that what is there afterwards and was not before is of the attack.
+//! The place of attacks: namespaces of their own, so that everything new afterwards comes from the attack.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,11 +17,11 @@ use crate::{
     processes::{all, command_line, lives},
 };
 
-/// The guard needs a moment, an engine some more; what is still there after so long is left.
+/// How long something may remain before it counts as left: the guard needs a moment, an engine longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `/tmp` and the names of network namespaces of the arena's own; its folders stay where they are, and so does lasthop, which
-/// may be below `/tmp`.
+/// A private `/tmp`, and private names of network namespaces. The arena's folders and lasthop stay in place, because
+/// they may be below `/tmp`.
 const PRIVATE: &str = r#"set -e
 mount -t tmpfs tmpfs /mnt
 mkdir -m 1777 /mnt/tmp
@@ -35,13 +35,13 @@ mkdir -p /run/netns
 mount -t tmpfs tmpfs /run/netns
 "#;
 
-/// What there is, by kind.
+/// Existing things by kind.
 type Things = BTreeMap<&'static str, BTreeSet<String>>;
 
 pub struct Arena {
     pub world: World,
     patience: Duration,
-    /// What was there before the attack.
+    /// Things that existed before the attack.
     before: Things,
 }
 
@@ -60,7 +60,7 @@ impl Arena {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();
         fs::write(world.lasthop.home().join("ports"), "").unwrap();
-        // What an engine makes when it is asked for the first time, also one that lasthop only looks at.
+        // The first call of an engine creates files, even if lasthop only looks at the engine.
         world.inventory();
         for client in ["podman", "docker"] {
             let _ = world.inside(client).arg("info").output();
@@ -74,7 +74,7 @@ impl Arena {
         arena
     }
 
-    /// A script in the arena, with lasthop as `$1` and its home and sandboxes in the environment.
+    /// A shell script in the arena, with lasthop as `$1` and its home and sandboxes in the environment.
     pub fn script(&self, text: &str) -> Command {
         let lasthop = self.world.lasthop(&[]);
         let mut command = self.world.inside("sh");
@@ -84,17 +84,17 @@ impl Arena {
         command
     }
 
-    /// A file or folder of the arena's, as it is seen from outside.
+    /// A file or folder of the arena, as a path from outside.
     pub fn at(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.world.holder()))
     }
 
-    /// From now on this is how it was before. `engine`: also what only the engine can tell.
+    /// Accepts the present state as that before the next attack. `engine`: including the engine's own objects.
     pub fn accept(&mut self, engine: bool) {
         self.before.extend(self.things(engine));
     }
 
-    /// What is there and was not before; the next attack is not blamed for it. Waits for what is about to go.
+    /// Returns new things, after a wait for those about to disappear. The next attack is not blamed for them.
     pub fn left(&mut self, engine: bool) -> Vec<String> {
         let deadline = Instant::now() + self.patience;
         loop {
@@ -113,7 +113,8 @@ impl Arena {
         let new = now
             .iter()
             .filter(|thing| before.is_none_or(|before| !before.contains(*thing)));
-        // Cgroups are the machine's: one with processes in it is somebody else's, for ours are looked for.
+        // The machine's other cgroups also appear here. A cgroup with processes is one of those, because processes of
+        // the arena are checked separately.
         let left = new.filter(|thing| kind != "cgroups" || is_idle(Path::new(thing)));
         left.map(|thing| format!("{kind}: {thing}")).collect()
     }
@@ -149,7 +150,7 @@ impl Arena {
             ("network namespaces", names(&self.at("/run/netns"))),
             ("temporary files", names(&self.at("/tmp"))),
             ("sandboxes", names(self.world.lasthop.sandboxes())),
-            // The key of a data folder stays with it, and resuming needs it.
+            // The key stays in its data folder, and resuming needs it.
             ("home", names(home).into_iter().filter(|name| name != "key").collect()),
         ]);
         if engine {
@@ -163,7 +164,8 @@ impl Arena {
         things
     }
 
-    /// Those in one of the arena's namespaces. Servers that write a title over their environment are known by that, too.
+    /// Processes in the arena's namespaces. Namespaces also identify servers that overwrite their environment with a
+    /// title.
     fn processes(&self) -> BTreeSet<String> {
         let kinds = ["mnt", "net", "ipc"];
         let of = |pid: i32| kinds.map(|kind| fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok());
@@ -179,7 +181,7 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// What an attack has left ends with the arena: by number, and only what is in its namespaces.
+    /// Ends all remaining processes of an attack, by pid, and only in the arena's namespaces.
     fn drop(&mut self) {
         let own = self.world.holder().to_string();
         for process in self.processes() {
@@ -197,7 +199,7 @@ fn text_of(command: &mut Command) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// Names in a folder; none of what is missing.
+/// Names in a folder; empty if it is missing.
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -205,7 +207,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Addresses that somebody listens at, of `/proc/net/tcp`.
+/// Listening addresses of `/proc/net/tcp`.
 fn listening(text: &str) -> Vec<String> {
     const LISTEN: &str = "0A";
     let words = text
@@ -218,7 +220,7 @@ fn listening(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names of `/proc/net/unix` that somebody listens at.
+/// Listening names of `/proc/net/unix`.
 fn unix_listening(text: &str) -> BTreeSet<String> {
     const ACCEPTS: &str = "00010000";
     let words = text
@@ -231,7 +233,7 @@ fn unix_listening(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Kind, key and number of each segment, set and queue, by the heads of the kernel's tables.
+/// Kind, key and number of each segment, set and queue. Header lines of the kernel's tables give the kind.
 fn segments(text: &str) -> BTreeSet<String> {
     let mut kind = "";
     let mut found = BTreeSet::new();
@@ -246,7 +248,7 @@ fn segments(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Whether no process is in a cgroup or below.
+/// Whether neither a cgroup nor its descendants have processes.
 fn is_idle(folder: &Path) -> bool {
     let empty = fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|text| text.trim().is_empty());
     let below = fs::read_dir(folder)
@@ -262,7 +264,7 @@ mod tests {
     use super::*;
     use crate::common::engines::have_engine;
 
-    /// One thing of each kind.
+    /// A script that leaves one thing of each kind.
     const PLANT: &str = r#"set -e
 sleep 600 &
 python3 -c 'import socket, time
@@ -290,7 +292,7 @@ until grep -q planted /proc/net/unix; do sleep 0.01; done
         let mut arena = Arena::new("podman");
         assert_eq!(arena.left(true), Vec::<String>::new());
         arena.patience = Duration::from_secs(1);
-        // To a file: who is left would keep a pipe open.
+        // Output goes to a file, because a remaining process would keep a pipe open.
         let said = fs::File::create(arena.world.root().join("planted")).unwrap();
         let planted = arena
             .script(PLANT)

@@ -1,4 +1,4 @@
-//! Draws of which attacks are made.
+//! Random choices of attacks.
 
 use lasthop_stats::random::Draws;
 
@@ -6,7 +6,7 @@ pub fn pick<'a, T>(draws: &mut Draws, of: &'a [T]) -> &'a T {
     &of[draws.below(of.len() as u32) as usize]
 }
 
-/// Both ends are possible.
+/// Draws a number; both ends are included.
 pub fn between(draws: &mut Draws, low: u32, high: u32) -> u32 {
     low + draws.below(high - low + 1)
 }

@@ -1,4 +1,4 @@
-//! How a command ended, what it said, and what it needed; and what of that should never be.
+//! The end, the output and the resources of a command, and checks for results that must never occur.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use crate::tried::Tried;
 pub struct Ended {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// The most memory that was in use, in bytes.
+    /// Peak memory in bytes.
     pub peak: u64,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
 
-/// Runs a command, by force no longer than `bound`. Its output passes through files at `scratch`, so that it never waits for
-/// a reader.
+/// Runs a command, and kills it after `bound`. Its output goes to files at `scratch`, so that the command never waits
+/// for a reader.
 #[expect(clippy::zombie_processes, reason = "wait4 waits for it, and tells what it needed")]
 pub fn finish(command: &mut Command, scratch: &Path, bound: Duration) -> Ended {
     let paths = ["out", "err"].map(|end| scratch.with_extension(end));
@@ -38,7 +38,7 @@ pub fn finish(command: &mut Command, scratch: &Path, bound: Duration) -> Ended {
     ended
 }
 
-/// Neither code nor signal where it had to be ended.
+/// Waits for a process. A process that had to be killed has neither code nor signal.
 fn wait(pid: i32, bound: Duration) -> Ended {
     let deadline = Instant::now() + bound;
     let (mut status, mut is_over) = (0, false);
@@ -52,7 +52,7 @@ fn wait(pid: i32, bound: Duration) -> Ended {
         }
         if !is_over && Instant::now() > deadline {
             is_over = true;
-            // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+            // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         thread::sleep(Duration::from_millis(2));
@@ -74,7 +74,8 @@ impl Ended {
         }
     }
 
-    /// Bounded in time and memory, an exit code of those that are documented, and nothing raw for the terminal.
+    /// Checks that time and memory stayed within bounds, that the exit code is documented, and that the terminal gets
+    /// no raw text.
     pub fn judge(&self, tried: &mut Tried, memory: u64) {
         if !matches!(self.code, Some(0..=2 | 130)) {
             tried.wrong(format!("{}: {}", self.shown(), short(&self.stderr)));
@@ -96,7 +97,7 @@ impl Ended {
     }
 }
 
-/// Where a text for a terminal holds what moves, colours or turns it. Lines of CSV end with both characters.
+/// The position of a control character in text for a terminal. Lines of CSV end with both CR and LF.
 fn raw(text: &[u8]) -> Option<usize> {
     let lossy = String::from_utf8_lossy(text).replace("\r\n", "\n\n");
     let is_raw = |character: char| {
@@ -110,7 +111,7 @@ fn raw(text: &[u8]) -> Option<usize> {
     Some(at.min(text.len()))
 }
 
-/// The begin and the end of what was said.
+/// The beginning and the end of an output.
 pub fn short(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let characters: Vec<char> = text.trim().chars().collect();

@@ -1,4 +1,4 @@
-//! Runs that are killed, stopped or interrupted at random moments, in any of their processes.
+//! Runs with any of their processes killed, stopped or interrupted at random moments.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     tried::{Record, Resumed, Tried},
 };
 
-/// An experiment, and what makes it short; each has every kind of server and link that it can have here.
+/// An experiment with options that make it short, but keep every kind of server and link that this machine has.
 pub struct Subject {
     pub experiment: &'static str,
     arguments: &'static [&'static str],
@@ -45,7 +45,7 @@ const fn in_containers(experiment: &'static str, arguments: &'static [&'static s
     }
 }
 
-/// What is asked of a link through an application.
+/// Options of experiments whose link leads to an application.
 const APPLICATION: &[&str] = &[
     "--only",
     "statements=1",
@@ -173,36 +173,36 @@ pub const SUBJECTS: &[Subject] = &[
     ),
 ];
 
-/// The client is a driver of the experiment's own.
+/// Options that use the experiment's own driver.
 const PYTHON: [&str; 2] = ["--set", "implementation=python"];
 
-/// Those that start within a second or two.
+/// Places of the subjects that start within a second or two.
 const QUICK: [usize; 6] = [0, 1, 2, 3, 11, 12];
 
-/// One of those.
+/// A subject that starts quickly.
 pub fn quick(draws: &mut Draws) -> &'static Subject {
     &SUBJECTS[*pick(draws, &QUICK)]
 }
 
-/// The program cannot be installed everywhere.
+/// Experiments whose program cannot be installed everywhere.
 pub const NOT_HERE: [&str; 1] = ["cockroachdb"];
 
-/// What every attacked run has: a few rounds, so that there is something to go on with, and time for all of them.
+/// Options of every attacked run: two rounds, so that a resumed run has work left, and time for both.
 const SHORT: [&str; 9] = [
     "--trial", "20ms", "--blocks", "2", "--rounds", "2", "--budget", "600s", "-q",
 ];
 
-/// Signals in turn, each followed by a pause.
+/// Signals in order, each followed by a pause.
 #[derive(Clone, Debug)]
 struct Deed {
     victims: Vec<Role>,
     signals: Vec<(&'static str, i32, Duration)>,
 }
 
-/// Longer than any end may take on a busy machine.
+/// Longer than any process takes to end on a busy machine.
 const BOUND: Duration = Duration::from_secs(180);
 
-/// How long each subject takes from its begin to its end, by its place in the table.
+/// The duration of an undisturbed run for each subject, by its place in the table.
 #[derive(Default)]
 pub struct Lengths(BTreeMap<usize, Duration>);
 
@@ -225,7 +225,7 @@ fn kills(draws: &mut Draws) -> Deed {
         ("HUP", libc::SIGHUP),
         ("QUIT", libc::SIGQUIT),
     ];
-    // Twice as often lasthop itself, as people do; both together is what only the next start can clear away.
+    // lasthop itself is twice as likely, as with users. Leftovers of a kill of both processes need the next start.
     let victims = [
         &[Role::Lasthop][..],
         &[Role::Lasthop],
@@ -258,13 +258,13 @@ fn stops(draws: &mut Draws) -> Deed {
     );
     let mut signals = vec![("STOP", libc::SIGSTOP, pause), (then.0, then.1, Duration::ZERO)];
     if then.0 == "INT" {
-        // Who is stopped hears it when it goes on.
+        // A stopped process gets the signal when it continues.
         signals.push(("CONT", libc::SIGCONT, Duration::ZERO));
     }
     Deed { victims, signals }
 }
 
-/// `quick`: only such as start within a second or two.
+/// `quick`: only subjects that start within a second or two.
 fn attack(
     arena: &mut Arena,
     draws: &mut Draws,
@@ -318,11 +318,11 @@ impl Subject {
     }
 }
 
-/// How long a run takes that nobody attacks. Nothing may be left of it either.
+/// The duration of an undisturbed run, which must leave nothing either.
 fn undisturbed(arena: &mut Arena, subject: &Subject, tried: &mut Vec<Tried>) -> Option<Duration> {
     let words = subject.words(arena.world.engine);
     if subject.containers {
-        // The first one makes images, and what an engine keeps for itself.
+        // The first run builds images, and creates files that the engine keeps.
         arena.world.run(&words);
         arena.accept(true);
     }
@@ -377,7 +377,7 @@ fn disturbed(arena: &mut Arena, subject: &Subject, deed: &Deed, moment: Duration
         tried.ended += ", before the attack";
     }
     if deed.victims.len() > 1 {
-        // Nobody is left who could clear away: the next start does.
+        // No process remains to clean up: the next start does it.
         arena.world.run(&["clean"]);
     }
     tried.left(left(arena, subject));
@@ -387,7 +387,8 @@ fn disturbed(arena: &mut Arena, subject: &Subject, deed: &Deed, moment: Duration
     tried
 }
 
-/// Who is killed while a sandbox is made or removed leaves a hidden, empty one: that the next start removes once it is old.
+/// Things that a run left. A kill during the creation or removal of a sandbox leaves a hidden, empty folder, which the
+/// next start removes once it is old.
 fn left(arena: &mut Arena, subject: &Subject) -> Vec<String> {
     let mut left = arena.left(subject.containers);
     if !left.is_empty() {
@@ -399,7 +400,7 @@ fn left(arena: &mut Arena, subject: &Subject) -> Vec<String> {
     left
 }
 
-/// Whether there was anything to strike.
+/// Sends the signals. Returns whether a process was there to get them.
 fn strike(child: &mut Child, deed: &Deed, moment: Duration) -> bool {
     thread::sleep(moment);
     let lasthop = child.id() as i32;
@@ -409,7 +410,7 @@ fn strike(child: &mut Child, deed: &Deed, moment: Duration) -> bool {
         if child.try_wait().unwrap().is_some() || Instant::now() > deadline {
             return false;
         }
-        // The last of a kind is the youngest, which has most to lose.
+        // The last process of a kind is the youngest, and has most to lose.
         let all = of_run(lasthop);
         let found = |role: &Role| all.iter().rev().find(|(own, _)| own == role).map(|(_, pid)| *pid);
         victims = deed.victims.iter().filter_map(found).collect();
@@ -425,7 +426,7 @@ fn strike(child: &mut Child, deed: &Deed, moment: Duration) -> bool {
     true
 }
 
-/// `None`, and an end by force, where it does not end.
+/// Waits for lasthop. `None` if it had to be killed after [`BOUND`].
 fn wait(child: &mut Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + BOUND;
     while Instant::now() < deadline {
@@ -446,7 +447,7 @@ fn shown(status: ExitStatus) -> String {
     )
 }
 
-/// Only who was struck by a signal that cannot be caught, or is not, ends by it.
+/// Whether the exit is expected. Only lasthop itself may end by a signal, if that was sent and is not caught.
 fn is_right(status: ExitStatus, deed: &Deed) -> bool {
     match (status.code(), status.signal()) {
         (Some(code), _) => matches!(code, 0 | 1 | 130),
@@ -462,7 +463,7 @@ fn is_right(status: ExitStatus, deed: &Deed) -> bool {
     }
 }
 
-/// The record can be read, and the run goes on to its end, unless it was at its end.
+/// Checks that the record can be read, and that an unfinished run resumes and completes.
 fn examine(arena: &Arena, tried: &mut Tried) {
     let Some(run) = arena.world.lasthop.runs().pop() else {
         return;
@@ -513,7 +514,7 @@ fn judge(run: &Path, resumed: &Ran, before: &[u8]) -> Result<Resumed, String> {
     }
 }
 
-/// Records take room, and `last` is to be the next one.
+/// Removes records, which take space, and lets the last record be the next run's.
 pub fn forget(arena: &Arena) {
     for run in arena.world.lasthop.runs() {
         fs::remove_dir_all(run).unwrap();

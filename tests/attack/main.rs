@@ -1,4 +1,4 @@
-//! The attack: `script/attack` for minutes or for a night, a short form of it with the other tests.
+//! The attack: `script/attack` for minutes or for a night. Other tests run a short form.
 
 #[path = "../../crates/lasthop-load/tests/common/accepting.rs"]
 mod accepting;
@@ -30,17 +30,17 @@ use common::engines::have_engine;
 use lasthop_stats::random::{Draws, seed_for};
 use tried::Tried;
 
-/// What `script/attack` was told.
+/// Options of `script/attack`.
 #[derive(Debug, Default)]
 struct Told {
-    /// Without them it is the short form.
+    /// Minutes of the long form; `None` for the short form.
     minutes: Option<u64>,
     seed: Option<u64>,
-    /// This step only, of those that follow from the seed.
+    /// Only this step of those that follow from the seed.
     step: Option<u64>,
     only: Option<String>,
     engine: Option<String>,
-    /// Requests a second of the soak's load, where other work needs the machine, too.
+    /// Requests per second of the soak's load, to leave CPU time to other work.
     rate: Option<u32>,
     keep: bool,
 }
@@ -67,7 +67,7 @@ impl Told {
         told
     }
 
-    /// Where data goes: into the repository if it is to be kept.
+    /// The path of a data file: in the repository if the data is to be kept.
     fn data(&self, name: &str) -> PathBuf {
         let folder =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(if self.keep { "docs/attack" } else { "target/attack" });
@@ -86,17 +86,17 @@ impl Told {
     }
 }
 
-/// Of the documents, with its data in the folder beside it.
+/// The page of results, with its data in the folder beside it.
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/attack.md")
 }
 
-/// What attacks are made of.
+/// A kind of attack.
 struct Part {
     name: &'static str,
-    /// How often it is drawn in the long form.
+    /// Its weight among draws in the long form.
     weight: u32,
-    /// How often it is made in the short one.
+    /// Its number in the short form.
     short: u32,
     run: fn(&mut Arena, &mut Draws, &mut kills::Lengths, bool) -> Vec<Tried>,
 }
@@ -153,13 +153,14 @@ const PARTS: [Part; 9] = [
     Part {
         name: "race",
         weight: 10,
-        // A test of its own.
+        // The race has its own test.
         short: 0,
         run: |arena, draws, _, _| race::race(arena, draws),
     },
 ];
 
-/// The parts in the order that follows from the seed: each as often as the short form wants it, or drawn for ever.
+/// The order of parts, which follows from the seed: for the short form each part as often as given, otherwise endless
+/// draws.
 fn order(seed: u64, told: &Told) -> Box<dyn Iterator<Item = &'static Part>> {
     let wanted = |part: &&Part| told.only.as_deref().is_none_or(|only| part.name == only);
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();

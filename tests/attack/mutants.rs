@@ -1,4 +1,4 @@
-//! Records and experiments of which a part was changed at random.
+//! Randomly changed records and experiments.
 
 use std::{
     fs,
@@ -16,13 +16,13 @@ use crate::{
     tried::Tried,
 };
 
-/// For one command, on a busy machine.
+/// The longest time for a command on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 const MEMORY: u64 = 500_000_000;
-/// Mutants of one step.
+/// Mutants per step.
 const MUTANTS: u32 = 4;
 
-/// What stands for a number or within quotes, as JSON and TOML write it.
+/// Replacements for numbers and strings, as JSON and TOML write them.
 const NUMBERS: [&str; 9] = [
     "0",
     "-1",
@@ -49,7 +49,7 @@ const WORDS: [&str; 12] = [
     "netns:new",
 ];
 
-/// Changes one thing.
+/// Makes one random change.
 fn mutate(mut bytes: Vec<u8>, draws: &mut Draws) -> Vec<u8> {
     if bytes.is_empty() {
         return vec![b'{'];
@@ -75,7 +75,7 @@ fn mutate(mut bytes: Vec<u8>, draws: &mut Draws) -> Vec<u8> {
     bytes
 }
 
-/// The longest stretch of such bytes around the next one.
+/// Replaces the next run of matching bytes.
 fn replace(bytes: &mut Vec<u8>, at: usize, is: fn(&u8) -> bool, with: &str) {
     let Some(begin) = (at..bytes.len()).find(|at| is(&bytes[*at])) else {
         return;
@@ -99,7 +99,7 @@ fn swap_lines(bytes: &[u8], draws: &mut Draws) -> Vec<u8> {
     lines.concat()
 }
 
-/// Changes a file of a folder, a few times.
+/// Changes a file of a folder a few times.
 fn mutate_in(folder: &Path, files: &[PathBuf], draws: &mut Draws) -> String {
     let file = pick(draws, files);
     let times = between(draws, 1, 3);
@@ -150,7 +150,7 @@ pub fn experiments(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
         let subject = pick(draws, SUBJECTS).experiment;
         copy(&built_in.join(subject), &mine);
         let files: Vec<PathBuf> = files_of(&mine);
-        // The definition is what everything follows from.
+        // All else follows from the definition, so it is changed half of the time.
         let files = if draws.below(2) == 0 {
             vec![PathBuf::from("experiment.toml")]
         } else {
@@ -204,7 +204,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All files below, by their paths within.
+/// All files below a folder, as relative paths.
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

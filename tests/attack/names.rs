@@ -1,4 +1,4 @@
-//! Folders whose names are made for shells, templates and terminals to stumble over.
+//! Folder names that trip up shells, templates and terminals.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use crate::{arena::Arena, draw::pick, ended::finish, kills::quick, tried::Tried}
 
 const BOUND: Duration = Duration::from_secs(200);
 const MEMORY: u64 = 500_000_000;
-/// What a shell makes that runs a part of a name.
+/// A file that a shell creates if it executes a part of a name.
 const CANARY: &str = "lasthop-canary";
 
 const NAMES: [&[u8]; 12] = [
@@ -113,7 +113,7 @@ pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     vec![tried]
 }
 
-/// Servers that are not root's must be able to pass.
+/// Opens the folder to servers that do not run as root.
 fn open(root: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(root, fs::Permissions::from_mode(0o711)).unwrap();
@@ -123,7 +123,7 @@ fn has_canary(folder: &Path, depth: u32) -> bool {
     if folder.join(CANARY).symlink_metadata().is_ok() {
         return true;
     }
-    // The root of the file system is looked at, not searched.
+    // The canary may be in the root of the file system, but that is not searched further.
     if depth == 0 || folder.ends_with("root") || folder == Path::new("/") {
         return false;
     }

@@ -19,10 +19,10 @@ use crate::{
 };
 
 const BOUND: Duration = Duration::from_secs(60);
-/// Of nobody, as far as anybody knows.
+/// A uid that is probably unused.
 const USER: &str = "60125";
 
-/// Tries what another user could do, and prints each thing that it was let.
+/// A script that tries whatever another user could do, and prints each success.
 const TRY: &str = r#"
 import glob, os, socket, struct, sys
 sandboxes, run = sys.argv[1:]
@@ -84,7 +84,7 @@ pub fn intrude(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
         subject.name(),
         "another user looks, connects, commands and cleans",
     );
-    // So that nothing but the record's own mode keeps others out.
+    // Opened, so that only the record's own mode keeps others out.
     let home = arena.world.lasthop.home().to_owned();
     for folder in [home.clone(), home.join("runs")] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
@@ -116,7 +116,7 @@ pub fn intrude(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
         .runs()
         .iter()
         .for_each(|run| fs::remove_dir_all(run).unwrap());
-    // What podman makes for whoever asks it.
+    // podman creates these folders for any user.
     arena
         .script(&format!("rm -rf /tmp/containers-user-{USER} /tmp/podman-run-{USER}"))
         .status()
@@ -125,7 +125,7 @@ pub fn intrude(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     vec![tried]
 }
 
-/// Which process guards, and that this is a sandbox, may be known.
+/// Whether a success is harmless: other users may see which process is the guard, and that a folder is a sandbox.
 fn is_harmless(line: &str) -> bool {
     line.starts_with("reads ")
         && ["/guard.json", "/lasthop-sandbox"]
@@ -133,7 +133,7 @@ fn is_harmless(line: &str) -> bool {
             .any(|end| line.ends_with(end))
 }
 
-/// What the other user was let do, a line each.
+/// The successes of the other user, a line each.
 fn attempt(arena: &Arena) -> String {
     let (sandboxes, run) = (
         arena.world.lasthop.sandboxes(),

@@ -1,4 +1,4 @@
-//! Places that are full, read-only or taken away, and limits that are small.
+//! Full, read-only and missing places, and small limits.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::{
     tried::{Record, Resumed, Tried},
 };
 
-/// A run at a bad place, its report and its resumption at a good one, on a busy machine.
+/// The longest time for a run at a bad place, and its report and resumption at a good one, on a busy machine.
 const BOUND: Duration = Duration::from_secs(400);
 
-/// Shell around `lasthop run`, in a mount namespace of its own. `$N` is drawn.
+/// Shell code around `lasthop run`, in its own mount namespace. `$N` is drawn.
 struct Place {
     name: &'static str,
     between: (u32, u32),
     before: &'static str,
-    /// Words before the command of the run.
+    /// Words before the command.
     prefix: &'static str,
-    /// Further words of the run.
+    /// Additional options of the run.
     words: &'static str,
     after: &'static str,
 }
@@ -148,12 +148,12 @@ const PLACES: [Place; 17] = [
                    chown -R 60124:60124 /tmp/other; export LASTHOP_HOME=/tmp/other/home LASTHOP_SANDBOX=/tmp/other/sandboxes"#,
         prefix: "setpriv --reuid 60124 --regid 60124 --clear-groups prlimit --nproc=$N:$N /tmp/other/lasthop",
         words: "",
-        // Another executable would be another server.
+        // Another executable would count as another server.
         after: "chown -R 0:0 /tmp/other; lasthop=/tmp/other/lasthop",
     },
 ];
 
-/// `run`, then what a user does next. The codes come on standard output, what was said in files.
+/// `run`, then the steps that a user takes next. Exit codes go to standard output, messages to files.
 const SCRIPT: &str = r#"
 lasthop=$1
 say() { echo "$1 $2"; echo "--- $1"; tail -c 600 "$SAID.err"; echo "---"; }
@@ -203,7 +203,7 @@ fn put_at(arena: &mut Arena, place: &Place, number: u32, subject: &Subject) -> T
     tried
 }
 
-/// Those of a short run; a network namespace of the user's own sees only TCP.
+/// Words of a short run. The user's own network namespace has only TCP.
 fn words(subject: &Subject, arena: &Arena, place: &Place) -> String {
     let words = subject.words(arena.world.engine);
     let words = words
@@ -226,7 +226,7 @@ fn judge(tried: &mut Tried, said: &str, script: Option<i32>, place: &Place) {
         short(said[begin..].split("\n---\n").next().unwrap_or_default().as_bytes())
     };
     tried.ended = code("run").map_or_else(|| format!("script {script:?}"), |code| format!("exit {code}"));
-    // The kernel ends who writes beyond the limit of a file's size.
+    // The kernel kills a process that writes beyond the limit of a file's size.
     let is_ended_by_limit = place.prefix.contains("--fsize") && code("run") == Some(128 + libc::SIGXFSZ);
     if !(matches!(code("run"), Some(0..=2 | 130)) || is_ended_by_limit) || said.contains("panicked") {
         tried.wrong(format!("run: {}", what("run")));
@@ -250,7 +250,7 @@ fn judge(tried: &mut Tried, said: &str, script: Option<i32>, place: &Place) {
     }
 }
 
-/// What the script made, or took from the arena.
+/// Removes what the script made, and restores what it removed.
 fn tidy(arena: &Arena) {
     let clear = r#"rm -rf /tmp/other "$LASTHOP_HOME"/runs/*; ip netns delete lost; ip link delete lha"#;
     let _ = arena.script(clear).output().unwrap();

@@ -1,20 +1,20 @@
-//! Which processes belong to a run, by their parents.
+//! The processes of a run, found by their parents.
 
 use std::{collections::BTreeMap, fs};
 
-/// What a process of a run is.
+/// The role of a process in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Lasthop,
     Guard,
     Driver,
-    /// It keeps a network namespace.
+    /// A process that keeps a network namespace.
     Holder,
     /// A server, a preparation, or the client of a container engine.
     Server,
 }
 
-/// The processes that `lasthop` and its guard have started, directly or not, with lasthop itself.
+/// lasthop itself, and all processes that lasthop and its guard started, directly or indirectly.
 pub fn of_run(lasthop: i32) -> Vec<(Role, i32)> {
     let mut children = BTreeMap::<i32, Vec<i32>>::new();
     for pid in all() {
@@ -51,7 +51,7 @@ fn role(pid: i32) -> Role {
     }
 }
 
-/// Numbers of all processes.
+/// Pids of all processes.
 pub fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries
@@ -59,13 +59,13 @@ pub fn all() -> Vec<i32> {
         .collect()
 }
 
-/// The words of its command, with blanks between them.
+/// The words of a command, separated by blanks.
 pub fn command_line(pid: i32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).replace('\0', " ").trim_end().to_owned()
 }
 
-/// State and parent, from behind the name, which may hold anything.
+/// State and parent, parsed after the name, which may contain any character.
 fn stat(pid: i32) -> Option<(char, i32)> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -77,7 +77,7 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|(_, parent)| parent)
 }
 
-/// Whether it has not ended; who has and was not waited for is nobody any more.
+/// Whether a process has not ended. A zombie has ended.
 pub fn lives(pid: i32) -> bool {
     stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }

@@ -1,6 +1,6 @@
-//! A process of the account that servers run as, which exchanges whatever it can for links, pipes, programs and sockets
-//! of its own, through whole runs. Nothing outside changes, nothing of its own runs as another, nobody is led to a
-//! socket of root's, and no trial counts what anybody but the server answered.
+//! Processes of the servers' account that exchange files for their own links, pipes, programs and sockets, during whole
+//! runs. Nothing outside may change, none of their programs may run as another account, no process may be led to a
+//! socket of root, and no trial may count replies of anyone but the server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,21 +38,21 @@ use crate::{
     tried::Tried,
 };
 
-/// Racers take the CPUs, and services that fail take their time.
+/// A long time: racers take CPUs, and services that fail take their time.
 const BOUND: Duration = Duration::from_secs(900);
 
-/// Each exchanges files of a share of the services; the last is after ports.
+/// Number of racers. The last tries ports; each of the others exchanges the files of a share of the services.
 const RACERS: usize = 3;
 
-/// What is in root's files, and must be in no record.
+/// The content of root's files, which no record may contain.
 const SECRET: &str = "root's own, which nobody may read";
 
-/// An experiment of one's own.
+/// A user's own experiment.
 struct Own {
     name: &'static str,
-    /// Further words of `lasthop new`.
+    /// Additional options of `lasthop new`.
     words: &'static str,
-    /// What is changed in its file.
+    /// A replacement in the experiment's file.
     change: (&'static str, &'static str),
 }
 
@@ -79,7 +79,7 @@ const OWN: [Own; 3] = [
 ];
 
 impl Own {
-    /// Makes it where it is not yet, and gives the words of its run.
+    /// Creates the experiment if it does not exist, and returns the words of its run.
     fn words(&self, arena: &Arena) -> Vec<String> {
         let folder = arena.world.root().join(self.name);
         if !folder.exists() {
@@ -100,13 +100,13 @@ impl Own {
     }
 }
 
-/// The words of a run of an experiment that is built in.
+/// The words of a run of a built-in experiment.
 fn words(arena: &Arena, subject: &Subject) -> Vec<String> {
     let words = subject.words(arena.world.engine);
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// One experiment, any.
+/// Races against a random experiment.
 pub fn race(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     let chosen = draws.below((SUBJECTS.len() + OWN.len()) as u32) as usize;
     let (name, words) = SUBJECTS.get(chosen).map_or_else(
@@ -120,12 +120,12 @@ pub fn race(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     vec![tried]
 }
 
-/// How often an experiment is run: a run whose servers do not start ends early.
+/// Runs of an experiment, because a run whose servers fail to start ends early.
 const RUNS: usize = 3;
-/// Of each run. With many short trials some are under way whenever something is exchanged.
+/// Length of each run. With many short trials, exchanges always hit some of them.
 const LENGTH: [&str; 4] = ["--rounds=4", "--blocks=6", "--trial=50ms", "--budget=600s"];
 
-/// Runs and a race, and what both came to.
+/// Runs during a race, and the results of both.
 fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tried, Raced) {
     for option in LENGTH.map(|word| word.split_once('=').unwrap().0) {
         if let Some(at) = words.iter().position(|word| word == option) {
@@ -147,7 +147,7 @@ fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tri
             &arena.world.root().join("said"),
             BOUND,
         );
-        // A server that finds nothing in its folder does not start; that is the account's own loss.
+        // A server that finds an empty folder does not start, which harms only the account itself.
         if !matches!(ended.code, Some(0 | 1)) {
             tried.wrong(format!("{}: {}", ended.shown(), short(&ended.stderr)));
         }
@@ -168,19 +168,19 @@ fn one(arena: &mut Arena, name: &str, mut words: Vec<String>, seed: u64) -> (Tri
     (tried, raced)
 }
 
-/// A race that goes on until it is judged.
+/// A race that lasts until it is judged.
 struct Race {
-    /// Root's: `folder`, `file` and `closed`, in which there are sockets; and the account's own `marks`.
+    /// Root's `folder`, `file` and `closed`, a folder of sockets; and the account's own `marks`.
     place: TempDir,
     before: BTreeSet<String>,
     racers: Vec<Child>,
     over: Arc<AtomicBool>,
     telling: Option<JoinHandle<()>>,
-    /// Says who came to root's sockets.
+    /// Counts connections to root's sockets.
     listening: Option<JoinHandle<BTreeMap<String, u64>>>,
 }
 
-/// What was done, and what came of it.
+/// The results of a race.
 #[derive(Debug, Default)]
 struct Raced {
     done: BTreeMap<String, u64>,
@@ -189,11 +189,11 @@ struct Raced {
     wrong: Vec<String>,
 }
 
-/// What a racer says at its end.
+/// A racer's output at its end.
 #[derive(Deserialize)]
 struct Said {
     done: BTreeMap<String, u64>,
-    /// What it passed on: from where, in which millisecond since 1970, how often.
+    /// Connections that the racer passed on: source, millisecond since 1970, count.
     passed: Vec<(String, i64, u64)>,
 }
 
@@ -271,7 +271,7 @@ impl Race {
                     .map(|path| format!("{}\n", path.display()))
                     .collect();
                 for input in &mut inputs {
-                    // Who has died is found out at the end.
+                    // A racer that died is detected at the end.
                     let _ = input.write_all(new.as_bytes());
                 }
                 told = now;
@@ -288,7 +288,7 @@ impl Race {
         }
     }
 
-    /// Ends it.
+    /// Ends and judges the race.
     fn judge(mut self, records: &[PathBuf]) -> Raced {
         self.over.store(true, Ordering::Relaxed);
         self.telling.take().unwrap().join().unwrap();
@@ -364,8 +364,8 @@ impl Drop for Race {
     }
 }
 
-/// Who connects to one of these, and who sends to the one of datagrams, until it is over. Answers what a client might
-/// take for a reply, and closes.
+/// Counts connections to these sockets by user, and datagrams, until the race is over. A connection gets a text that a
+/// client might take for a reply, and is closed.
 fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::<String, u64>::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -377,7 +377,7 @@ fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
                     let _ = rustix::net::send(&client, b"Hello there!", SendFlags::NOSIGNAL);
                 }
                 Err(Errno::AGAIN) => {}
-                // Nobody connects there.
+                // The datagram socket accepts no connections.
                 Err(Errno::OPNOTSUPP) => {
                     if rustix::net::recv(socket, &mut [0; 16], RecvFlags::empty()).is_ok() {
                         one("a datagram".to_owned());
@@ -391,7 +391,7 @@ fn met(sockets: &[OwnedFd], is_over: &AtomicBool) -> BTreeMap<String, u64> {
     all
 }
 
-/// How many correct replies the trials of a record count, and what of that was passed on by somebody else.
+/// The number of correct replies in a record's trials, and those trials during which a racer passed on connections.
 fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
     let read = |name: &str| fs::read_to_string(record.join(name)).unwrap_or_default();
     let header: Value = serde_json::from_str(&read("run.json")).unwrap_or_default();
@@ -413,8 +413,7 @@ fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
         if requests == 0 || is_shared {
             continue;
         }
-        // The clocks of both agree within a few milliseconds. Before that there is the warm-up, so this is within the
-        // load.
+        // Both clocks agree within a few milliseconds. The warm-up comes before, so this range lies within the load.
         let begin = started.as_millisecond() + (number(&trial["at_ns"]) / 1_000_000) as i64 + 5;
         let end = begin + (number(&trial["result"]["elapsed_ns"]) / 1_000_000) as i64 - 5;
         let mut by = BTreeMap::<&str, u64>::new();
@@ -431,7 +430,7 @@ fn counted(record: &Path, passed: &[(String, i64, u64)]) -> (u64, Vec<String>) {
             ));
         }
     }
-    // Of many alike one says enough.
+    // One of many similar messages is enough.
     let more = wrong.len().saturating_sub(1);
     wrong.truncate(1);
     wrong.extend((more > 0).then(|| format!("and {more} more trials of this run")));
@@ -450,8 +449,8 @@ fn rendered() -> BTreeSet<String> {
     files.map(|name| name.trim_end_matches(".j2").to_owned()).collect()
 }
 
-/// What the racers are told of, as root sees it; the account would learn it from its own processes, or guess. What is
-/// in a folder of the account's it sees itself.
+/// Places to tell the racers, as seen by root. The account itself would learn them from its own processes, or guess. A
+/// racer sees the content of the account's folders by itself.
 fn places(sandboxes: &Path) -> BTreeSet<PathBuf> {
     const DEEP: usize = 5;
     let (mut all, mut folders) = (BTreeSet::new(), vec![(sandboxes.to_owned(), 0)]);
@@ -472,7 +471,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Files below a folder, links not followed.
+/// Files below a folder, without following links.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut all, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -492,7 +491,7 @@ fn holds_secret(file: &Path) -> bool {
     text.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
 }
 
-/// All that can be told of these and of what is below, but when it was read.
+/// Mode, user, time of change and content of everything below these paths.
 fn state(paths: &[PathBuf]) -> BTreeSet<String> {
     let (mut all, mut left) = (BTreeSet::new(), paths.to_vec());
     while let Some(path) = left.pop() {
@@ -514,7 +513,7 @@ fn state(paths: &[PathBuf]) -> BTreeSet<String> {
     all
 }
 
-/// Whatever the account of the servers exchanges. That a run fails is no harm.
+/// Exchanges by the servers' account lead nowhere. A failed run is no harm.
 #[test]
 fn what_the_servers_account_exchanges_leads_nowhere() {
     const WANTED: [(&str, &str); 3] = [
@@ -553,7 +552,7 @@ fn what_the_servers_account_exchanges_leads_nowhere() {
     }
 }
 
-/// What a minute's race must have had the occasion for.
+/// Attempts that a race of a minute must have had a chance for.
 const TRIED: [&str; 8] = [
     "files exchanged for links to root's",
     "files exchanged for pipes",

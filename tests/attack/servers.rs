@@ -1,4 +1,4 @@
-//! Servers of every protocol that misbehave, and `lasthop load` against each.
+//! Misbehaving servers of every protocol, and `lasthop load` against each.
 
 use std::{
     fs,
@@ -25,20 +25,20 @@ use crate::{
     tried::Tried,
 };
 
-/// For two samples, a verification and a trial, each with its timeouts, on a busy machine.
+/// Enough for two samples, a verification and a trial, each with its timeouts, on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
-/// A first reply is kept up to 64 MiB.
+/// Bytes. A first reply is kept up to 64 MiB.
 const MEMORY: u64 = 150_000_000;
-/// So many at once: most of them wait.
+/// Servers at once: most of them wait.
 const AT_ONCE: usize = 4;
 
-/// A protocol as an honest server speaks it.
+/// An honest server of a protocol.
 struct Speech {
     name: &'static str,
-    /// What comes before the path of the socket, and after it.
+    /// The URL before and after the path of the socket.
     url: (&'static str, &'static str),
     options: &'static [&'static str],
-    /// The reply to the first message of a connection, if that is no request.
+    /// A greeting: the reply to the first message of a connection, if that is no request.
     greeting: Option<Vec<u8>>,
     right: Right,
     /// Wrong replies that only this protocol has.
@@ -48,29 +48,29 @@ struct Speech {
 #[derive(Clone)]
 enum Right {
     Bytes(Vec<u8>),
-    /// What was asked, back.
+    /// The request itself.
     Echo,
-    /// Before anything is asked; then the end.
+    /// Bytes before any request, then the end.
     First(Vec<u8>),
 }
 
-/// What a server does in the place of a correct reply.
+/// A server's misbehaviour instead of a correct reply.
 #[derive(Clone)]
 enum Act {
     Say(Vec<u8>),
     SayAndClose(Vec<u8>),
-    /// A byte at a time.
+    /// One byte at a time.
     Drip(Vec<u8>),
-    /// The first, then the second for ever, with pauses.
+    /// The first bytes, then the second repeatedly, with pauses.
     Endless(Vec<u8>, Vec<u8>, Duration),
     Silent,
     Reset,
 }
 
-/// From when on.
+/// When the misbehaviour begins.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// In the place of the greeting.
+    /// Instead of the greeting.
     Greeting,
     /// After so many correct replies, over all connections.
     After(u64),
@@ -124,7 +124,7 @@ fn speeches() -> Vec<Speech> {
     ]
 }
 
-/// What every protocol has to bear, made of its correct reply.
+/// Misbehaviours for every protocol, made from its correct reply.
 fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
     let half = right[..right.len() / 2].to_vec();
     let mut flipped = right.to_vec();
@@ -289,7 +289,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
-/// One row of one column, whose description is short, with this tag.
+/// A result of one row and one column, with a short description and this tag.
 fn row(tag: &str) -> Vec<u8> {
     let tag = [tag.as_bytes(), b"\0"].concat();
     [
@@ -375,7 +375,7 @@ pub fn misbehave(arena: &Arena, draws: &mut Draws) -> Vec<Tried> {
                 ],
             );
             if speech.name == "https" {
-                // What is said lies below TLS.
+                // The misbehaviour lies below TLS, and the greeting above.
                 when = When::After(0);
             }
             if speech.greeting.is_some() && draws.below(3) == 0 {
@@ -446,7 +446,7 @@ fn against(
     tried
 }
 
-/// Whether a correct reply may be taken out of it: a stream of bytes does not tell where a wrong one ends.
+/// Whether a correct reply may be part of the misbehaviour: in a stream of bytes, the end of a wrong reply is unclear.
 fn brings_right(name: &str) -> bool {
     name.contains("correct replies")
         || name.contains("dripping")
@@ -455,7 +455,8 @@ fn brings_right(name: &str) -> bool {
         || name.contains("escapes in")
 }
 
-/// Whether it is a reply like another, and among the two that lasthop learns from what a right one is.
+/// Whether lasthop may learn the misbehaviour as the right reply: it looks like a reply, and is among the two that
+/// lasthop learns from.
 fn is_learnt(name: &str, when: When) -> bool {
     matches!(when, When::After(0 | 1)) && ["another length", "another tag", "a byte flipped"].contains(&name)
 }
@@ -472,7 +473,7 @@ fn judge(tried: &mut Tried, ended: &Ended, right: u64, brings_right: bool) {
     }
 }
 
-/// Ends when the client does.
+/// Converses until the client ends.
 fn converse(
     mut peer: Socket,
     said: &AtomicU64,
@@ -510,12 +511,12 @@ fn converse(
     }
 }
 
-/// `None` at the end.
+/// Reads bytes; `None` at the end.
 fn read(peer: &mut Socket, into: &mut [u8]) -> Option<usize> {
     peer.read(into).ok().filter(|length| *length > 0)
 }
 
-/// `None` where the connection is over.
+/// Misbehaves once; `None` once the connection is over.
 fn misbehave_once(peer: &mut Socket, act: &Act) -> Option<()> {
     match act {
         Act::Say(bytes) => peer.write_all(bytes).ok(),

@@ -1,4 +1,5 @@
-//! `lasthop load` and `lasthop run` side by side for a long time: memory and descriptors are flat, and nothing is lost.
+//! `lasthop load` and `lasthop run` side by side for a long time: memory and descriptors stay flat, and nothing is
+//! lost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,15 +20,15 @@ use crate::{
     processes::{Role, of_run},
 };
 
-/// What no process may need more of, in bytes.
+/// The most bytes of any process.
 const MEMORY: u64 = 100_000_000;
-/// For a report of a long run, on a busy machine.
+/// The longest time for a report of a long run, on a busy machine.
 const BOUND: Duration = Duration::from_secs(600);
-/// How much more memory may be in use at the end than after the warm-up, in bytes.
+/// The most growth of memory from the warm-up to the end, in bytes.
 const GROWTH: f64 = 10e6;
-/// The same for each trial that a run keeps.
+/// Additional growth allowed for each trial of a run, in bytes.
 const OF_A_TRIAL: f64 = 2e3;
-/// The same in open descriptors: a round has more of them than the pause between two.
+/// The most growth in open descriptors: a round has more than the pause between two rounds.
 const MORE_DESCRIPTORS: f64 = 5.0;
 /// The share of the time after which memory must be flat.
 const WARM_UP: f64 = 0.2;
@@ -43,7 +44,7 @@ pub struct Sample {
     descriptors: usize,
 }
 
-/// Runs for so long, writes the samples into a file, and yields what is wrong. At a rate the load leaves CPU time to others.
+/// Runs for this time, writes the samples into a file, and returns errors. A rate leaves CPU time to other work.
 pub fn soak(time: Duration, rate: Option<u32>, data: &Path) -> Vec<String> {
     let lasthop = Lasthop::new();
     let socket = lasthop.home().join("echo");
@@ -52,7 +53,7 @@ pub fn soak(time: Duration, rate: Option<u32>, data: &Path) -> Vec<String> {
         let file = |end: &str| fs::File::create(lasthop.home().join(format!("{output}.{end}"))).unwrap();
         command.stdout(file("json")).stderr(file("err")).spawn().unwrap()
     };
-    // Without a rate the load never rests: the run needs CPU time in time, as on a machine that has more of it.
+    // Without a rate the load never rests. A lower priority keeps CPU time for the run, as on a machine with more CPUs.
     let niceness = if rate.is_some() { "0" } else { "19" };
     let aside = |words: &[&str]| {
         let plain = lasthop.command(words);
@@ -103,7 +104,7 @@ pub fn soak(time: Duration, rate: Option<u32>, data: &Path) -> Vec<String> {
     wrong
 }
 
-/// Until both have ended; at least ten times, at most each second.
+/// Samples until both have ended; at least ten times, at most once a second.
 fn watch(server: &Child, load: &mut Child, run: &mut Child, time: Duration, data: &Path) -> Vec<Sample> {
     let (begin, every) = (Instant::now(), (time / 360).max(Duration::from_secs(1)));
     let bound = time * 2 + Duration::from_secs(120);
@@ -130,7 +131,7 @@ fn watch(server: &Child, load: &mut Child, run: &mut Child, time: Duration, data
     samples
 }
 
-/// `None` where it has ended.
+/// A sample of a process; `None` if it has ended.
 fn sample(seconds: f64, process: &str, pid: i32) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let bytes = |key: &str| {
@@ -152,7 +153,7 @@ fn sample(seconds: f64, process: &str, pid: i32) -> Option<Sample> {
     })
 }
 
-/// Lines of the run's record.
+/// Number of lines in the run's record.
 fn trials(lasthop: &Lasthop) -> usize {
     let record = lasthop.runs().pop().expect("the run has a record");
     fs::read_to_string(record.join("trials.jsonl")).unwrap().lines().count()
@@ -191,7 +192,7 @@ fn grown(samples: &[Sample], time: Duration, trials: usize) -> Vec<String> {
     wrong
 }
 
-/// By the line of least squares, from its begin to its end.
+/// Growth along the line of least squares, from first to last point.
 fn growth(points: Vec<(f64, f64)>) -> f64 {
     let count = points.len() as f64;
     let (x, y) = points
@@ -207,7 +208,7 @@ fn growth(points: Vec<(f64, f64)>) -> f64 {
     if squares > 0.0 { products / squares * span } else { 0.0 }
 }
 
-/// One line a process.
+/// A table with a line for each process.
 pub fn table(samples: &[Sample]) -> String {
     let end = samples.iter().map(|sample| sample.seconds).fold(0.0, f64::max);
     let mut text = format!(
@@ -236,7 +237,7 @@ pub fn table(samples: &[Sample]) -> String {
     text
 }
 
-/// Every block of every round has a line for every case that did not fail in it, and the figures are made of all of them.
+/// Checks that every block of every round has a line for every case that did not fail, and that figures use all lines.
 fn lost(lasthop: &Lasthop) -> Vec<String> {
     let mut wrong = Vec::new();
     let figures = |name: &str| -> Value {
@@ -271,7 +272,7 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
                 .insert(case.to_owned());
             trials += 1;
         }
-        // A busy machine may keep an answer waiting; the case then rests until the next round.
+        // On a busy machine a reply may time out. The case is then left out until the next round.
         if let Some(case) = line["failure"]["case"].as_str() {
             failed
                 .entry(at("failure", "round"))
@@ -301,7 +302,7 @@ fn lost(lasthop: &Lasthop) -> Vec<String> {
     wrong
 }
 
-/// What it takes to make the report, and the list of runs, again.
+/// Errors if a report, or the list of runs, takes too many resources.
 fn costly_reports(lasthop: &Lasthop) -> Vec<String> {
     let mut wrong = Vec::new();
     for words in [
