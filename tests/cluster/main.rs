@@ -1,4 +1,4 @@
-//! `lasthop fleet` in a real Kubernetes of two nodes, which `script/cluster` makes of this machine.
+//! `lasthop fleet` in a real Kubernetes of two nodes, which `script/cluster` creates on this machine.
 //!
 //! One test starts the cluster and runs all others in it, one after the other.
 
@@ -18,7 +18,7 @@ use common::{Lasthop, have, have_python, signal, skip, user_data};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A short run of few cases.
+/// Options of a short run of few cases.
 const SHORT: [&str; 6] = [
     "--only",
     "transport=unix,tcp",
@@ -62,7 +62,7 @@ fn in_a_cluster() {
     assert!(status.unwrap().success(), "tests in the cluster failed");
 }
 
-/// An image of this executable and of other things of this machine.
+/// An image of this executable and other files of this machine.
 fn image(folder: &Path, name: &str, content: &[&Path]) -> PathBuf {
     let file = folder.join(name.replace(['/', ':'], "-"));
     let made = Command::new("python3")
@@ -84,29 +84,29 @@ fn kubectl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Everything that a fleet run could leave.
+/// All objects that a fleet run could leave.
 fn inventory() -> String {
     let kinds = "jobs,pods,services,configmaps,secrets,serviceaccounts,endpointslices,persistentvolumeclaims";
     kubectl(&["get", kinds, "--all-namespaces", "--no-headers", "--output", "name"])
 }
 
-/// Each test begins in a cluster without what one that failed has left: one failure is reported as one.
+/// Removes leftovers of a failed test, so that one failure is reported once.
 fn begin() -> (Lasthop, String) {
     remove_all();
     (Lasthop::new(), inventory())
 }
 
-/// Removes the Jobs of all fleet runs, with what they own.
+/// Removes the Jobs of all fleet runs, with their objects.
 fn remove_all() {
     let all = ["jobs,pods,services", "--selector", "lasthop/fleet"];
     eventually("nothing of a fleet run is left", || {
-        // Again each time: a Job may have been on its way to the cluster.
+        // Repeated, because a Job may reach the cluster late.
         kubectl(&["delete", "jobs", "--selector", "lasthop/fleet"]);
         kubectl(&[&["get", "--output", "name"], &all[..]].concat()).is_empty()
     });
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(90);
@@ -184,7 +184,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The record in the Pod, as the process there sees it.
+/// The record in the Pod, as the worker sees it.
 fn record_in_pod() -> BTreeMap<PathBuf, Vec<u8>> {
     let is_worker = |process: &PathBuf| {
         fs::read(process.join("cmdline")).is_ok_and(|words| words.starts_with(b"/lasthop\0fleet\0worker\0"))
@@ -228,7 +228,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     eventually("the Pod runs", || pods() == "Running");
     let saved = lasthop.home().join("log");
     let collected = || {
-        // What a log holds before its end is kept, and would be in the way.
+        // An incomplete record of an unfinished log is kept, and would be in the way.
         lasthop.runs().iter().for_each(|part| fs::remove_dir_all(part).unwrap());
         fs::write(&saved, log()).unwrap();
         let collect = lasthop.command(["fleet", "collect", saved.to_str().unwrap()]).output();
@@ -246,7 +246,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     assert_eq!(class, "Guaranteed");
     let mut there = record_in_pod();
     let here = files(&lasthop.runs()[0]);
-    // The proof that it was made there, which proves nothing here.
+    // The seal, which proves nothing here.
     assert!(there.remove(Path::new("seal")).is_some());
     assert!(here.keys().eq(there.keys()), "{:?} and {:?}", here.keys(), there.keys());
     assert!(here == there, "the files are the same, byte for byte");
@@ -350,7 +350,7 @@ fn what_cannot_start_says_why_in_the_words_of_the_cluster() {
     assert_eq!(inventory(), before);
 }
 
-/// A kubeconfig of a new user in a namespace, who has no rights.
+/// A kubeconfig of a new user in a namespace, without rights.
 fn user(lasthop: &Lasthop, namespace: &str) -> PathBuf {
     kubectl(&["create", "serviceaccount", "nobody", "--namespace", namespace]);
     let token = kubectl(&["create", "token", "nobody", "--namespace", namespace]);
@@ -414,7 +414,7 @@ fn the_rights_that_the_documentation_lists_are_enough() {
     assert_eq!(inventory(), before);
 }
 
-/// What a user without rights in a namespace is told.
+/// The message to a user without rights in a namespace.
 fn rights(lasthop: &Lasthop) -> &'static str {
     let own = user(lasthop, "limited");
     let run = |arguments: Vec<&str>| {
@@ -484,7 +484,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
     let mut left = 0;
     for moment in [50, 150, 300, 600, 1_000, 1_500, 2_500, 4_000, 6_000, 8_000] {
         let mut child = lasthop.start(fleet("5s", &[]));
-        // The moments are what is varied: nothing is expected to have happened by then.
+        // The varied moments themselves; no event is expected by then.
         thread::sleep(Duration::from_millis(moment));
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
@@ -501,7 +501,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
         assert_eq!(inventory(), before, "killed after {moment} ms");
     }
     assert!(left >= 2, "the client was never killed while it had Jobs");
-    // What it leaves is owned by its Jobs: without them all of it goes.
+    // Jobs own all other objects, which go with them.
     let arguments = [
         "fleet",
         "run",
@@ -523,7 +523,7 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
     assert_eq!(inventory(), before);
 }
 
-/// The last of the tests by name: afterwards there is one node.
+/// The last of the tests by name, because it leaves a single node.
 #[test]
 #[ignore = "runs inside the cluster"]
 fn z_a_lost_node_does_not_take_the_others_with_it() {

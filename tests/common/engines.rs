@@ -1,4 +1,4 @@
-//! podman and a dockerd of the test's own, in namespaces of their own: networks, rules and mounts end with them.
+//! podman and the test's own dockerd, in their own namespaces: networks, rules and mounts end with the namespaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{Lasthop, Ran, have, marked, skip};
 
-/// Private places, and limits for the containers that the tests start themselves.
+/// Private places for podman, and limits for containers that tests start themselves.
 const CONTAINERS: &str = r#"
 [containers]
 default_ulimits = ["nofile=8192:8192", "nproc=8192:8192"]
@@ -27,7 +27,7 @@ network_config_dir = "ROOT/networks"
 "#;
 const STORAGE: &str = "[storage]\ndriver = \"overlay\"\ngraphroot = \"ROOT/graph\"\nrunroot = \"ROOT/run\"\n";
 
-/// A sysfs that shows the network namespace, with the cgroups where they were; ends when its input does.
+/// A script that mounts a sysfs of the network namespace, with the original cgroups. It ends at the end of its input.
 const HOLD: &str = r#"set -e
 mkdir -p "$1/cgroup"
 mount --rbind /sys/fs/cgroup "$1/cgroup"
@@ -39,28 +39,28 @@ echo ready
 read -r _ || true
 "#;
 
-/// An engine of the test's own, and a lasthop beside it.
+/// The test's own engine, and a lasthop for it.
 pub struct World {
     pub engine: &'static str,
     pub lasthop: Lasthop,
     root: TempDir,
     holder: Child,
     daemon: Option<Child>,
-    /// Whether the engine has private places by its configuration.
+    /// Whether the engine's configuration names the private places.
     configured: bool,
-    /// Dropped last.
+    /// Declared last to be dropped last.
     _alone: Option<fs::File>,
 }
 
-/// Locked by a world of podman, which keeps the cgroups of all its containers in one place of the machine's: other tests, also
-/// those of another clone, wait. dockerd is told of a place for each world.
+/// Locked by a world of podman, which keeps the cgroups of all its containers in one place on the machine. Other tests
+/// wait, even in another clone. dockerd gets a place for each world.
 const PODMAN: &str = "/run/lasthop-test-podman.lock";
 
-/// The base image of the built-in Containerfiles, which script/base-image makes of this machine's packages: where the tests
-/// run, nothing can be pulled.
+/// The base image of the built-in Containerfiles. script/base-image makes it from this machine's packages, because
+/// tests cannot pull images.
 const BASE: &str = "target/base.tar";
 
-/// Has an engine take the base image, by the name that it has in a registry.
+/// Imports the base image into an engine, under its name in a registry.
 fn import_base(mut engine: Command) {
     let input = fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(BASE)).unwrap();
     let change = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -86,7 +86,7 @@ pub fn have_engine(engine: &str) -> bool {
 }
 
 impl World {
-    /// With the base image in the engine.
+    /// A world with the base image in the engine.
     pub fn new(engine: &'static str) -> Self {
         let world = Self::empty(engine);
         world.import_base();
@@ -137,7 +137,7 @@ impl World {
         world
     }
 
-    /// podman without any configuration, nothing but the base image in its usual places.
+    /// A world of podman without any configuration, with only the base image in its usual places.
     pub fn as_found() -> Self {
         let mut world = Self::empty("podman");
         world.configured = false;
@@ -190,12 +190,12 @@ impl World {
         }
     }
 
-    /// The folder of the world: the engine's places, and room for what a test needs.
+    /// The folder of the world, for the engine's places and the test's files.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// Number of the process that keeps the namespaces.
+    /// Pid of the process that keeps the namespaces.
     pub fn holder(&self) -> u32 {
         self.holder.id()
     }
@@ -208,7 +208,7 @@ impl World {
         format!("/{}", self.root.path().file_name().unwrap().to_str().unwrap())
     }
 
-    /// Its mount namespace.
+    /// The mount namespace of the world.
     pub fn files(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/ns/mnt", self.holder.id()))
     }
@@ -240,7 +240,7 @@ impl World {
         self.lasthop_of(&self.lasthop, arguments)
     }
 
-    /// A lasthop with a home of its own in this world.
+    /// A lasthop with its own home in this world.
     pub fn lasthop_of(&self, lasthop: &Lasthop, arguments: &[&str]) -> Command {
         let plain = lasthop.command(arguments);
         let mut command = self.inside(plain.get_program());
@@ -253,7 +253,7 @@ impl World {
         Ran::from(self.lasthop(arguments).output().unwrap())
     }
 
-    /// Standard output of a command of the engine.
+    /// Standard output of an engine's command.
     pub fn ask(&self, arguments: &[&str]) -> String {
         let output = self.inside(self.engine).args(arguments).output().unwrap();
         assert!(
@@ -264,7 +264,7 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Everything that a run could leave: things of the engine, links, rules, mounts, cgroup folders.
+    /// Everything that a run could leave: objects of the engine, links, rules, mounts, cgroup folders.
     pub fn inventory(&self) -> BTreeMap<&'static str, Vec<String>> {
         let lines = |text: String| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -341,19 +341,20 @@ impl World {
     }
 }
 
-/// A user without rights whom only this world knows, with subordinate numbers and places of its own for podman.
+/// A user without rights whom only this world knows, with subordinate ids and own places for podman.
 pub struct Rootless<'a> {
     world: &'a World,
-    /// What the user can reach: lasthop, a home, a runtime folder, sandboxes.
+    /// Files that the user can reach: lasthop, a home, a runtime folder, sandboxes.
     place: TempDir,
 }
 
 const USER: &str = "lasthop-test";
-/// Of nobody, as far as anybody knows.
+/// A uid that is probably unused.
 const USER_NUMBER: u32 = 60_123;
 
 impl<'a> Rootless<'a> {
-    /// `numbers`: whether the user has subordinate numbers, without which podman cannot make containers.
+    /// Creates the user. `numbers`: whether the user has subordinate ids, without which podman cannot create
+    /// containers.
     pub fn new(world: &'a World, numbers: bool) -> Self {
         fs::set_permissions(world.root(), fs::Permissions::from_mode(0o711)).unwrap();
         let place = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
@@ -387,7 +388,7 @@ impl<'a> Rootless<'a> {
         made.shadow("/etc/group", &format!("{USER}:x:{USER_NUMBER}:\n"), true);
         made.shadow("/etc/subuid", &range, false);
         made.shadow("/etc/subgid", &range, false);
-        // Some machines let only root open it.
+        // Some machines let only root open the device.
         let tun = made.path("tun");
         made.tool(&["mknod", "--mode=666", tun.to_str().unwrap(), "c", "10", "200"]);
         made.tool(&["mount", "--bind", tun.to_str().unwrap(), "/dev/net/tun"]);
@@ -410,7 +411,7 @@ impl<'a> Rootless<'a> {
         );
     }
 
-    /// Another text in the place of a file of this machine, in the world's mounts only.
+    /// Replaces a file of this machine by another text, in the world's mounts only.
     fn shadow(&self, file: &str, more: &str, keep: bool) {
         let old = if keep {
             fs::read_to_string(file).unwrap()
@@ -423,7 +424,7 @@ impl<'a> Rootless<'a> {
         self.tool(&["mount", "--bind", copy.to_str().unwrap(), file]);
     }
 
-    /// A command of the user, with places of the user's own.
+    /// A command of the user, with the user's own places.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
         let mut command = self.world.inside("setpriv");
         let user = USER_NUMBER.to_string();
@@ -454,7 +455,7 @@ impl<'a> Rootless<'a> {
         self.command(self.path("lasthop"), arguments)
     }
 
-    /// The processes of this user's lasthop, without the one with which podman keeps a user namespace for good.
+    /// The processes of this user's lasthop, except the one that keeps podman's user namespace permanently.
     pub fn processes(&self) -> BTreeSet<String> {
         let mut found = marked(&self.path("sandboxes"));
         found.retain(|process| !process.contains("catatonit -P"));
@@ -482,7 +483,7 @@ impl<'a> Rootless<'a> {
 
 impl Drop for Rootless<'_> {
     fn drop(&mut self) {
-        // It ends the process that keeps the user namespace, and removes what belongs to subordinate numbers.
+        // Ends the process that keeps the user namespace, and removes files of subordinate ids.
         let _ = self.command("podman", &["system", "reset", "--force"]).output();
     }
 }
@@ -490,8 +491,8 @@ impl Drop for Rootless<'_> {
 impl Drop for World {
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
-            // `nsenter` has become dockerd: the number is the daemon's.
-            // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+            // `nsenter` has become dockerd: the pid is the daemon's.
+            // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
             unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
             let _ = daemon.wait();
         }
@@ -501,7 +502,7 @@ impl Drop for World {
     }
 }
 
-/// All folders below one.
+/// All folders below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
         .into_iter()
@@ -514,7 +515,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// dockerd leaves the parent of its containers' cgroups, empty.
+/// Removes the empty parent cgroups that dockerd leaves.
 fn remove_empty(controllers: &Path, name: &str) {
     for controller in fs::read_dir(controllers).into_iter().flatten().flatten() {
         let _ = fs::remove_dir(controller.path().join(&name[1..]));
@@ -522,7 +523,7 @@ fn remove_empty(controllers: &Path, name: &str) {
     let _ = fs::remove_dir(controllers.join(&name[1..]));
 }
 
-/// Sets and removes what `other` sets and removes.
+/// Copies the environment changes of another command.
 pub fn take_environment(command: &mut Command, other: &Command) {
     for (name, value) in other.get_envs() {
         match value {

@@ -1,4 +1,4 @@
-//! The paths of a summary: which parts they have, and in which order.
+//! The paths of a summary: their parts, in order.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no case {case}"))["proof"]["path"]
 }
 
-/// Each part occurs after the one before.
+/// Checks that the parts occur in this order.
 #[track_caller]
 pub fn goes_over(summary: &Value, case: &str, parts: &[&str]) {
     let path = path_of(summary, case).to_string();

@@ -1,4 +1,4 @@
-//! What the integration tests share: lasthop in a home of its own, and what must not be left behind.
+//! Common code of the integration tests: lasthop with its own home, and checks that nothing is left behind.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -18,33 +18,34 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Makes a run short: too short for a verdict, long enough for every trial to count real answers. The budget never ends it.
+/// Options of a short run: too short for a verdict, long enough for every trial to count real replies. The budget never
+/// ends it.
 pub const BRIEF: [&str; 10] = [
     "--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json",
 ];
 
-/// A text in one line: those of a terminal are broken anywhere.
+/// A text in one line, because text for a terminal may break anywhere.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// lasthop with a data folder and a sandbox parent of its own, both gone afterwards.
+/// lasthop with its own data folder and sandbox parent, both removed on drop.
 pub struct Lasthop {
     home: TempDir,
     sandboxes: TempDir,
-    /// Shared memory that others had left before.
+    /// Shared memory that already existed.
     shared: BTreeSet<String>,
 }
 
 impl Lasthop {
-    /// One round of an experiment, of two blocks: its report.
+    /// The report of an experiment's run of one round with two blocks.
     pub fn brief(&self, experiment: &str, choices: &[&str]) -> serde_json::Value {
         self.run([&["run", experiment], &BRIEF[..], choices].concat())
             .ok()
             .json()
     }
 
-    /// With the environments that `lasthop setup` installed for this user.
+    /// A lasthop that uses the environments of this user's `lasthop setup`.
     pub fn new() -> Self {
         let home = TempDir::new().unwrap();
         // Servers run as an account without rights, and some tests keep their program here.
@@ -56,7 +57,7 @@ impl Lasthop {
             }
         }
         let sandboxes = tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap();
-        // That account must be able to pass.
+        // Servers run as that account, which must pass.
         fs::set_permissions(sandboxes.path(), fs::Permissions::from_mode(0o711)).unwrap();
         Self {
             home,
@@ -69,7 +70,7 @@ impl Lasthop {
         self.home.path()
     }
 
-    /// A built-in experiment as the user's own, in the home, to be changed there.
+    /// Copies a built-in experiment into the home, where a test can change it.
     pub fn own_copy(&self, experiment: &str) -> PathBuf {
         let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("experiments")
@@ -100,7 +101,7 @@ impl Lasthop {
         command
     }
 
-    /// Runs to the end and says what was printed.
+    /// Runs lasthop until it ends.
     pub fn run<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Ran {
         Ran::from(self.command(arguments).output().unwrap())
     }
@@ -148,7 +149,7 @@ impl Lasthop {
         }
     }
 
-    /// The guard needs a moment; what is still there after half a minute is left.
+    /// Waits up to half a minute for processes to end, because the guard needs a moment.
     pub fn wait_until_gone(&self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline
@@ -159,8 +160,8 @@ impl Lasthop {
         self.assert_nothing_left();
     }
 
-    /// Panics when a process, a sandbox or a socket of this home is left, or shared memory that nobody uses. The latter may be
-    /// that of a test beside, which then takes it away, and may leave other.
+    /// Panics if a process, a sandbox or a socket of this home is left, or unused shared memory. The latter may belong
+    /// to a concurrent test, which then removes the segment, and may leave others.
     pub fn assert_nothing_left(&self) {
         let left: Vec<String> = fs::read_dir(self.sandboxes())
             .unwrap()
@@ -184,7 +185,7 @@ impl Lasthop {
     }
 }
 
-/// Number and command of each process whose environment says that its sandbox is below this folder.
+/// Pid and command of each process whose environment names a sandbox below this folder.
 pub fn marked(sandboxes: &Path) -> BTreeSet<String> {
     let mark = format!("LASTHOP_SANDBOX={}", sandboxes.display());
     let own = std::process::id().to_string();
@@ -235,11 +236,11 @@ fn unused_shared_memory() -> BTreeSet<String> {
 
 /// Sends a signal to a process that this test started.
 pub fn signal(child: &Child, signal: i32) {
-    // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+    // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
-/// Makes signals that end a process do so. A shell's background commands ignore some of them, and hand that down.
+/// Resets signals that end a process. A shell's background commands ignore some of them, which children inherit.
 pub fn default_signals() {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         // SAFETY: the default disposition; the tests install no handlers.
@@ -255,7 +256,7 @@ pub fn user_data() -> PathBuf {
         .join("lasthop")
 }
 
-/// A lasthop that has ended.
+/// The result of a lasthop that has ended.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -309,7 +310,7 @@ impl Ran {
     }
 }
 
-/// Whether every case was measured as it was asked for.
+/// Checks that every case was measured as requested.
 pub fn is_right(summary: &serde_json::Value, cases: usize) {
     assert_eq!(
         summary["cases"].as_array().unwrap().len(),
@@ -332,7 +333,7 @@ pub fn is_right(summary: &serde_json::Value, cases: usize) {
     );
 }
 
-/// Moments at which something is killed: few, or many for `script/test --all`. `script/attack` kills for as long as it is told.
+/// Number of moments for kills: few, or many for `script/test --all`. `script/attack` kills for as long as requested.
 #[must_use]
 pub fn moments(few: u64, many: u64) -> u64 {
     if is("all") { many } else { few }
@@ -343,7 +344,7 @@ fn is(kind: &str) -> bool {
     std::env::var_os("LASTHOP_TEST").is_some_and(|asked| asked == kind)
 }
 
-/// Whether the test can run here. Where it cannot, it says why and is skipped, which only `LASTHOP_ALLOW_SKIP` permits.
+/// Whether the test can run here. Otherwise prints the reason and skips the test, if `LASTHOP_ALLOW_SKIP` permits.
 #[must_use]
 pub fn have(program: &str) -> bool {
     if is("quick") {
@@ -357,7 +358,7 @@ pub fn have(program: &str) -> bool {
     found || skip(&format!("{program} is not installed; script/setup installs it"))
 }
 
-/// As [`have`], for an environment that `lasthop setup EXPERIMENT` makes.
+/// Like [`have`], for the environment of `lasthop setup EXPERIMENT`.
 #[must_use]
 pub fn have_python(experiment: &str) -> bool {
     let found = !is("quick") && user_data().join("python").join(experiment).join("bin/python").exists();
@@ -367,7 +368,7 @@ pub fn have_python(experiment: &str) -> bool {
         ))
 }
 
-/// As [`have`], for all that an experiment needs.
+/// Like [`have`], for all requirements of an experiment.
 #[must_use]
 pub fn have_setup(experiment: &str) -> bool {
     let found = !is("quick") && Lasthop::new().run(["doctor", experiment]).code == Some(0);
@@ -377,17 +378,17 @@ pub fn have_setup(experiment: &str) -> bool {
         ))
 }
 
-/// Whose rights servers have where lasthop is root.
+/// The uid of servers if lasthop is root.
 pub const NOBODY: u32 = 65_534;
 
-/// Where Go keeps what it has compiled: a folder of our own, as lasthop uses no other.
+/// Go's cache in a folder of the tests, because lasthop uses only its own.
 pub fn go_cache() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-objects");
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// Compiles the server of a recipe with Go's library, once for all runs and not in the time of one, as the recipe does.
+/// Compiles a recipe's Go server as the recipe does, once for all runs, so that no run spends time on it.
 pub fn go_is_warm(recipe: &str) {
     let server = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("services")
@@ -413,7 +414,8 @@ pub fn skip(reason: &str) -> bool {
     false
 }
 
-/// Runs the experiment of a store in memory: two commands over a Unix socket, TCP and TLS, with and without a pipeline.
+/// Runs the experiment of an in-memory store: two commands over a Unix socket, TCP and TLS, with and without a
+/// pipeline.
 pub fn every_transport_answers(name: &str) {
     let lasthop = Lasthop::new();
     let summary = lasthop.brief(name, &["--set", "connections=4"]);
