@@ -1,4 +1,4 @@
-//! What goes wrong in a container while lasthop goes on: a server that is killed inside one that it shares with another, a
+//! Failures in a container during a run: a server killed inside a container that it shares with another, and a
 //! preparation that hangs.
 
 use crate::common;
@@ -20,18 +20,18 @@ use serde_json::Value;
 
 const EXPERIMENT: &str = "containers";
 
-/// Trials of the newest record that yielded a number, of a case.
+/// The number of a case's successful trials in the newest record.
 fn trials(world: &World, case: &str) -> usize {
     let Some(run) = world.lasthop.runs().pop() else {
         return 0;
     };
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
-    // The last line may still be on its way.
+    // The last line may be incomplete.
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     rows.filter(|row| row["trial"]["case"] == case).count()
 }
 
-/// Waits for the first trial of a case in a run that is newer than those known.
+/// Waits for the first trial of a case in a newer run than the known ones.
 #[track_caller]
 fn wait_for_trial(world: &World, known: usize, case: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -52,7 +52,7 @@ fn kill_inside(world: &World, program: &str) {
     world.ask(&["exec", name, "sh", "-c", &script]);
 }
 
-/// gunicorn's worker outlives its master and answers on; nobody else answers in nginx' place. Either is a failure.
+/// gunicorn's worker outlives its master and still replies; nothing replaces nginx. Either is a failure.
 #[test]
 fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
     if !have("nginx") || !have_python(EXPERIMENT) || !have_engine("podman") {
@@ -108,7 +108,7 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
     }
 }
 
-/// The client of the engine is killed; that alone would leave the container until the end of the run.
+/// Killing only the engine's client would leave the container until the end of the run.
 #[test]
 fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     if !have("redis-server") || !have_engine("podman") {
@@ -131,7 +131,7 @@ fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
     for file in ["redis.conf.j2", "set.sh.j2"] {
         fs::write(recipe.join(file), built_in(&format!("services/redis/{file}"))).unwrap();
     }
-    // A server does not end; there it is in a network of its own.
+    // A server, which never ends; a preparation has its own network.
     let hang = "[start]\nprepare = [[\"{{ program }}\", \"--bind\", \"127.0.0.1\"]]\nprepare_timeout = \"3s\"\n";
     fs::write(
         recipe.join("recipe.toml"),

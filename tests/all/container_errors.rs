@@ -1,4 +1,5 @@
-//! Containers that cannot be had or do not live: what is wrong, where, and the last lines of the container's log.
+//! Containers that cannot start or die: the report names the error, the place, and the last lines of the container's
+//! log.
 
 use crate::common;
 
@@ -23,7 +24,7 @@ fn built_in(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The experiment in the home of the world, with its file changed.
+/// A changed experiment in the world's home.
 fn changed(lasthop: &Lasthop, change: impl Fn(String) -> String) -> PathBuf {
     let folder = lasthop.own_copy(EXPERIMENT);
     let file = folder.join("experiment.toml");
@@ -31,7 +32,7 @@ fn changed(lasthop: &Lasthop, change: impl Fn(String) -> String) -> PathBuf {
     folder
 }
 
-/// As [`changed`], with a recipe of its own.
+/// Adds a recipe to the experiment's folder.
 fn with_recipe(lasthop: &Lasthop, recipe: &str, text: &str) {
     let folder = lasthop
         .home()
@@ -82,7 +83,7 @@ fn says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A server of this machine that holds the port which the container's is to be published at.
+/// A server on the host that holds the port at which the container's port is to be published.
 const SQUATTER: &str = r#"
 summary = "holds the port of another"
 [program]
@@ -131,7 +132,7 @@ fn a_taken_port(engine: &'static str, reason: &str) {
         ],
     );
 
-    // One that also listens would be measured in the place of the container's server.
+    // A server that also listened would be measured instead of the container's server.
     with_recipe(
         &world.lasthop,
         "squatter",
@@ -207,7 +208,7 @@ fn a_container_that_ends_at_once_shows_its_last_lines_with_docker() {
     an_end_at_once("docker");
 }
 
-/// No room for the image: a file system in which little but the base image fits.
+/// No room for the image: the file system has little more space than the base image takes.
 #[test]
 fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing() {
     if !have("redis-server") || !have_engine("podman") {
@@ -238,10 +239,10 @@ fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing()
     world.lasthop.assert_nothing_left();
 }
 
-/// A user of whom the engine wants to know nothing.
+/// A user whom the engine refuses.
 const NOBODY: u32 = 65_534;
 
-/// lasthop as that user, who can reach the program and a home of its own.
+/// lasthop as that user, who can reach the program and an own home.
 fn as_nobody(world: &World, arguments: &[&str]) -> Ran {
     let place = tempfile::Builder::new().prefix("lhn").tempdir_in("/tmp").unwrap();
     let program = place.path().join("lasthop");
@@ -287,7 +288,7 @@ fn docker_whose_socket_may_not_be_opened_says_which_group_to_join() {
     );
 }
 
-/// The sandbox of a run on a file system of the test's own.
+/// A run with its sandbox on the test's own file system.
 fn in_folder(world: &World, folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = world.lasthop(arguments);
     Ran::from(command.env("LASTHOP_SANDBOX", folder).output().unwrap())
@@ -307,7 +308,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     let world = World::new("podman");
     let volume = short("podman", "path=shared-folder,bridge");
 
-    // Too long for the 107 bytes of a socket's address.
+    // Too long for a socket's address, which has 107 bytes.
     let deep = world
         .lasthop
         .sandboxes()
@@ -319,7 +320,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     assert!(!long.contains_key("bridge"), "a path over TCP does not mind: {long:?}");
     fs::remove_dir(&deep).unwrap();
 
-    // A file system that cannot be written.
+    // A read-only file system.
     let read_only = world.root().join("read-only");
     fs::create_dir(&read_only).unwrap();
     let mount = world
@@ -338,7 +339,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
         ],
     );
 
-    // One that has no sockets: FAT, as on a memory stick.
+    // A file system without sockets: FAT, as on a memory stick.
     let fat = world.root().join("fat");
     fs::create_dir(&fat).unwrap();
     let image = world.root().join("fat.image");
@@ -357,7 +358,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     let paths = "path=shared-folder,no-container-unix,no-container-tcp";
     let ran = in_folder(&world, &fat, &short("podman", paths));
     for (path, unable) in failures(&ran) {
-        // Nor does it know accounts, and Redis does not run as root.
+        // FAT has no owners either, and Redis does not run as root.
         says(
             &unable,
             &["to the account that a server runs as", "set LASTHOP_SANDBOX"],

@@ -1,4 +1,4 @@
-//! The image of a run by the experiment's own Containerfile: built from what is here, and cached by its content.
+//! The image of a run from the experiment's own Containerfile: built from local files, and cached by content.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const EXPERIMENT: &str = "redis-published-port";
 
-/// The experiment in the home of the world, with a Containerfile of the test's own or none.
+/// The experiment in the world's home, with the test's own Containerfile or none.
 fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
     let folder = world.lasthop.own_copy(EXPERIMENT);
     let file = folder.join("Containerfile");
@@ -66,7 +66,7 @@ fn lasthops_images(world: &World) -> Vec<String> {
     names
 }
 
-/// No registry can be reached: what to do is said, and what needs no image is measured.
+/// Without any registry, the error names the remedy, and cases without an image are measured.
 fn a_base_that_is_not_here(world: &World) {
     with_containerfile(world, Some("FROM debian:of-nobody\n"));
     let ran = run(world, "bridge,no-container-tcp").fails(1, "debian:of-nobody");
@@ -81,7 +81,7 @@ fn a_base_that_is_not_here(world: &World) {
     }
 }
 
-/// The built-in one. What it makes is the base image of the next.
+/// Builds the built-in Containerfile. Its image is the base of the next test.
 fn as_it_is(world: &World) -> String {
     world.lasthop.own_copy(EXPERIMENT);
     let ran = run(world, "bridge,shared-volume").ok();
@@ -91,7 +91,7 @@ fn as_it_is(world: &World) -> String {
 fn a_local_base(world: &World, base: &str) {
     let containerfile = format!("FROM {base} AS first\nFROM first\nRUN ln -s redis-server /usr/bin/here-only\n");
     let folder = with_containerfile(world, Some(&containerfile));
-    // A program that this machine does not have: the image brings it.
+    // A program that this machine lacks comes with the image.
     let recipe = folder.join("services/redis");
     fs::create_dir_all(&recipe).unwrap();
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/redis");
@@ -117,7 +117,7 @@ fn a_local_base(world: &World, base: &str) {
     fs::remove_dir_all(folder.join("services")).unwrap();
 }
 
-/// From nothing but the files that are here.
+/// An image from scratch, made only of local files.
 fn from_scratch(world: &World, base: &str) {
     let folder = with_containerfile(world, Some("FROM scratch\nADD root.tar /\n"));
     let container = world.ask(&["create", "--network=none", base, "true"]).trim().to_owned();
@@ -217,7 +217,7 @@ fn images_are_made_by_a_containerfile_with_docker() {
     every_way("docker");
 }
 
-/// What a Containerfile of ours installs is what the experiment and its recipes name.
+/// A built-in Containerfile installs the packages that the experiment and its recipes name.
 #[test]
 fn built_in_containerfiles_install_what_recipes_name() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Redis in a container by every path, on both engines, and the study of a published port.
+//! Redis in a container over every path, on both engines, and the study of a published port.
 
 use crate::common;
 
@@ -49,7 +49,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
     for outside in ["no-container-tcp", "no-container-unix"] {
         assert!(path_of(&summary, &case(outside)).is_null());
     }
-    // Docker starts a proxy for whatever is published; for the host's address on the bridge it has nothing to do.
+    // Docker starts a proxy for every published port. The proxy has no work for the host's address on the bridge.
     for case in cases {
         let proxy = case["metrics"]["cpu_per_request"]["roles"]["docker-proxy"].as_f64();
         match (engine, case["levels"]["path"].as_str().unwrap()) {
@@ -78,7 +78,7 @@ fn redis_answers_by_every_path_of_docker() {
     );
 }
 
-/// Microseconds of a role in a layer; of all roles by `*`.
+/// Microseconds of a role in a layer; `*` stands for all roles.
 fn in_layer(summary: &Value, path: &str, role: &str, layer: &str) -> f64 {
     let roles = summary["explained"]["cases"][path]["roles"].as_object().unwrap();
     let wanted = roles.iter().filter(|(name, _)| role == "*" || *name == role);
@@ -90,7 +90,7 @@ fn layers_of_containers(engine: &'static str, paths: &str) -> Option<Value> {
         return None;
     }
     let world = World::new(engine);
-    // Long enough for samples of what takes little.
+    // Long enough to sample layers that take little time.
     let options = "--rounds 1 --blocks 1 --trial 1500ms --budget 120s --format json --explain --set connections=1";
     let mut words = vec!["run", EXPERIMENT, "--engine", engine, "--set", paths];
     words.extend(options.split(' '));

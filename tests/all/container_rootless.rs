@@ -15,7 +15,7 @@ use common::{
     moments, signal,
 };
 
-/// A short run of the experiment that needs a single program.
+/// A short run of an experiment that needs a single program.
 const REDIS: [&str; 14] = [
     "run",
     "redis-published-port",
@@ -37,7 +37,7 @@ fn ready() -> bool {
     have("redis-server") && have("newuidmap") && have("slirp4netns") && have("setpriv") && have_engine("podman")
 }
 
-/// podman of a user without rights: what it can do is measured and called what it is, what it cannot is said.
+/// podman's possible paths are measured under their right names, and the others are explained.
 #[test]
 fn a_user_without_rights_has_containers_too() {
     if !ready() {
@@ -72,7 +72,7 @@ fn a_user_without_rights_has_containers_too() {
     assert_eq!(user.ask(&["network", "ls", "--format", "{{.Name}}"]).trim(), "podman");
 }
 
-/// The usual ways in which podman is refused to a user.
+/// The usual reasons for which podman refuses a user.
 #[test]
 fn a_user_whom_podman_refuses_learns_why() {
     if !ready() {
@@ -110,7 +110,7 @@ fn sigkill_with_rootless_podman_leaves_nothing() {
     let only = ["--only", "path=published-port,host-network,shared-volume"];
     let arguments = [&REDIS[..], &only].concat();
     let first = Instant::now();
-    // It makes the image, and what podman keeps for good.
+    // The first run builds the image, and creates files that podman keeps permanently.
     user.run(&arguments).ok();
     let span = first.elapsed();
     let lists = [
@@ -135,7 +135,7 @@ fn sigkill_with_rootless_podman_leaves_nothing() {
             assert!(Instant::now() < deadline, "kill {number}: {:?}", user.processes());
             thread::sleep(Duration::from_millis(20));
         }
-        // One that was killed before it had its guard leaves an empty sandbox, which this removes.
+        // A lasthop killed before its guard starts leaves an empty sandbox, which `clean` removes.
         user.run(&["clean"]).ok();
         assert_eq!(lists.map(|list| user.ask(&list)), before, "kill {number}");
     }

@@ -1,4 +1,4 @@
-//! What goes wrong between containers: ports that run out, limits, the study's tool.
+//! Problems between containers: exhausted ports, limits, the study's tool.
 
 use crate::common;
 
@@ -16,13 +16,13 @@ fn ready() -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine("podman")
 }
 
-/// Trials of the newest record that yielded a number, of a case.
+/// A case's successful trials in the newest record.
 fn trials(world: &World, case: &str) -> Vec<Value> {
     let Some(run) = world.lasthop.runs().pop() else {
         return Vec::new();
     };
     let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
-    // The last line may still be on its way.
+    // The last line may be incomplete.
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     rows.filter_map(|mut row| row.get_mut("trial").map(Value::take))
         .filter(|trial| trial["case"] == case)
@@ -47,14 +47,14 @@ fn observed(world: &World, level: &str) -> Vec<Value> {
         .collect()
 }
 
-/// What trials found held, as the record has it: how many ports, and whether they serve again.
+/// Held ports in trials, as recorded: their number, and whether they can be reused.
 fn held(observed: &[Value]) -> Vec<(u64, bool)> {
     let held = observed.iter().filter_map(|trial| trial.get("held_ports"));
     held.map(|held| (held["held"].as_u64().unwrap(), held["reused"].as_bool().unwrap()))
         .collect()
 }
 
-/// Connections that took a port in `TIME_WAIT` again, as the kernel counted them.
+/// Connections that reused a port in `TIME_WAIT`, as counted by the kernel.
 fn reused(observed: &[Value]) -> u64 {
     observed
         .iter()
@@ -62,9 +62,10 @@ fn reused(observed: &[Value]) -> u64 {
         .sum()
 }
 
-/// nginx in its container, a connection per request to the application in another: no port of lasthop's own namespace is
-/// ever held. The two cases differ in one setting of one container. Of 4,096 ports in nginx's namespace more than half are
-/// held at the end and never all, however fast the machine is: the rate is fixed. The namespaces around it have all of theirs.
+/// nginx in a container opens a connection per request to the application in another container: lasthop's own namespace
+/// never holds a port. The two cases differ in one setting of one container. More than half of the 4,096 ports in
+/// nginx's namespace are held at the end, but never all, on a machine of any speed: the rate is fixed. Other namespaces
+/// have all of their ports.
 #[test]
 fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     if !ready() {
@@ -132,7 +133,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     assert!(held(&off).iter().any(|(held, _)| *held >= 2_048), "{:?}", held(&off));
     assert_eq!(reused(&off), 0);
 
-    // Silent because the control works, and not because little was held.
+    // No finding because reuse works, and not because few ports were held.
     let on = observed(&world, "on");
     assert_eq!(trap(&summary, "on"), Vec::<&str>::new(), "{}", summary["checks"]);
     assert!(
@@ -147,7 +148,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     world.lasthop.assert_nothing_left();
 }
 
-/// A whole CPU each: the limit is the cgroup's, and what it is called in a report.
+/// A whole CPU each: the cgroup has the limit, and the report names it.
 #[test]
 fn a_limit_of_one_cpu_holds_and_is_named() {
     if !ready() {
@@ -226,7 +227,7 @@ fn abs_of_the_study_drives_containers() {
     world.lasthop.assert_nothing_left();
 }
 
-/// The experiment with another recipe for its application.
+/// The experiment with a changed recipe of its application.
 fn with_recipe(lasthop: &common::Lasthop, change: impl Fn(String) -> String) {
     let folder = lasthop.own_copy(EXPERIMENT).join("services/gunicorn");
     fs::create_dir_all(&folder).unwrap();
@@ -238,7 +239,7 @@ fn with_recipe(lasthop: &common::Lasthop, change: impl Fn(String) -> String) {
     .unwrap();
 }
 
-/// Found when the file is read, not when supervisord has started it as root.
+/// Reading the file finds the error, before supervisord starts the service as root.
 #[test]
 fn a_supervised_service_cannot_run_as_another_user() {
     let lasthop = common::Lasthop::new();

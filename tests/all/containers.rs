@@ -1,4 +1,4 @@
-//! Real containers on both engines: every path answers and is what it is called, and nothing is left, however a run ends.
+//! Real containers on both engines: every path replies and has the right name, and nothing is left, however a run ends.
 
 use crate::common;
 
@@ -22,14 +22,14 @@ use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
 
 const EXPERIMENT: &str = "nginx-gunicorn-containers";
-/// One round; what is looked at is there after it.
+/// Options of a run of one round, which is enough for the tests.
 const SHORT: [&str; 8] = ["--rounds", "1", "--trial", "30ms", "--blocks", "2", "--budget", "120s"];
 
 fn ready(engine: &str) -> bool {
     have("nginx") && have_python(EXPERIMENT) && have_engine(engine)
 }
 
-/// Microseconds per request that a role waited for a CPU, which is counted of every process, in containers too.
+/// Microseconds per request that a role waited for a CPU, which is counted for every process, in containers too.
 fn run_delay(case: &Value, role: &str) -> f64 {
     let delay = &case["metrics"]["run_delay"][role];
     assert!(
@@ -39,7 +39,7 @@ fn run_delay(case: &Value, role: &str) -> f64 {
     delay["us_per_request"].as_f64().unwrap()
 }
 
-/// Each case says how the link's server is reached.
+/// Every case shows the path to the link's server.
 fn is_shown(world: &World) {
     let text = world.run(&["show", "last"]).ok().stdout;
     for condition in [
@@ -67,7 +67,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
         "connections=2",
     ];
     let arguments = [&which[..], &SHORT].concat();
-    // The first run makes the image, and the chains that an engine keeps for good.
+    // The first run builds the image, and creates the chains that an engine keeps permanently.
     let summary = world.run(&arguments).ok().json();
     is_shown(&world);
     let before = world.inventory();
@@ -108,7 +108,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
     );
 }
 
-/// What this machine does not allow, such as podman's own limit of open files, lasthop has to see by itself.
+/// Restrictions of this machine, such as podman's own limit of open files, lasthop has to detect by itself.
 #[test]
 fn podman_as_it_is_found_runs_every_layout() {
     if !(have("nginx") && have("supervisord") && have_python("containers") && have_engine("podman")) {
@@ -197,8 +197,8 @@ fn every_layout(engine: &'static str) {
     world.lasthop.assert_nothing_left();
 }
 
-/// A quarter of a CPU is used up: the cgroup says so, and a doubled limit is no equal one. With several connections, as one
-/// alone waits for the driver, too, and on a busy machine uses up nothing.
+/// A quarter of a CPU is used up: the cgroup says so, and a doubled limit does not count as equal. Several connections,
+/// because a single one also waits for the driver, and may use up nothing on a busy machine.
 fn limited(world: &World, engine: &str) {
     let only = "path=bridge,combined-unix,combined-unix-doubled";
     let arguments = [
@@ -220,7 +220,7 @@ fn limited(world: &World, engine: &str) {
         let case = cases.iter().find(|case| case["levels"]["path"] == path).unwrap();
         case["throttled"][role]["times"].as_u64().unwrap_or(0)
     };
-    // Whichever of the two needs more for a request is stopped first, and then the other has enough.
+    // The server that needs more CPU time for a request is stopped first, and the other then has enough.
     assert!(
         throttled("bridge", "gunicorn") + throttled("bridge", "nginx") > 0,
         "{}",
@@ -236,7 +236,7 @@ fn limited(world: &World, engine: &str) {
     assert!(differ[0].starts_with("combined-unix-doubled"), "{differ:?}");
 }
 
-/// HAProxy in a further container: the driver talks to it, and what is behind it is as without.
+/// HAProxy in a further container: the driver talks to HAProxy, and the containers behind are unchanged.
 fn balanced(world: &World, engine: &str) {
     if !have("haproxy") {
         return;
@@ -285,11 +285,11 @@ fn every_layout_of_two_containers_works_with_docker() {
     every_layout("docker");
 }
 
-/// What somebody else has in the engine: a container that runs, on a network and with a volume of its own, its port
-/// published. With it come a veth pair, rules, mounts and cgroup folders.
+/// Another user's objects in the engine: a running container with its own network and volume, and a published port.
+/// They include a veth pair, rules, mounts and cgroup folders.
 struct Bystander<'a> {
     world: &'a World,
-    /// Process and start of the container.
+    /// Pid and start of the container.
     alive: String,
     kept: PathBuf,
 }
@@ -298,7 +298,7 @@ const BYSTANDER: &str = "bystander";
 const VOLUME_TEXT: &str = "what somebody else has written";
 
 impl<'a> Bystander<'a> {
-    /// Of the image that a run has made.
+    /// A container from the image of a previous run.
     fn new(world: &'a World) -> Self {
         world.ask(&["network", "create", BYSTANDER]);
         world.ask(&["volume", "create", BYSTANDER]);
@@ -326,7 +326,7 @@ impl<'a> Bystander<'a> {
         let folder = world.ask(&["volume", "inspect", "--format", "{{.Mountpoint}}", BYSTANDER]);
         let kept = Path::new(folder.trim()).join("kept");
         fs::write(&kept, VOLUME_TEXT).unwrap();
-        // A rule and a pair of links that no engine knows of.
+        // A rule and a pair of links that no engine knows.
         let tool = |words: &[&str]| assert!(world.inside(words[0]).args(&words[1..]).status().unwrap().success());
         tool(&[
             "iptables",
@@ -382,7 +382,7 @@ impl Drop for Bystander<'_> {
     }
 }
 
-/// The paths of `containers`, some at a time, so that each kill meets another set of things half made.
+/// Some of the paths of `containers`, so that each kill meets a different set of unfinished objects.
 const SOME_PATHS: [&str; 4] = [
     "path=bridge,published-host,shared-volume",
     "path=shared-namespace,combined-unix,host-network",
@@ -390,7 +390,7 @@ const SOME_PATHS: [&str; 4] = [
     "path=published-host,shared-folder,shared-namespace",
 ];
 
-/// Some time after its start, or not before a trial.
+/// Kills a run some time after its start, or not before a trial.
 fn kill_a_run(world: &World, lasthop: &Lasthop, arguments: &[&str], n: usize) {
     let known = lasthop.runs().len();
     let mut child = world
@@ -420,7 +420,7 @@ fn sigkill(engine: &'static str) {
         [&which[..], &["--budget", "60s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
     let kills = moments(6, 20) as usize;
-    // It makes the image, and the chains that an engine keeps for good.
+    // The first run builds the image, and creates the chains that an engine keeps permanently.
     let first = arguments("path=published-host,shared-volume,combined-unix,host-network");
     world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
     let bystander = Bystander::new(&world);
@@ -444,7 +444,8 @@ fn sigkill(engine: &'static str) {
                 for n in (first..kills).step_by(2) {
                     kill_a_run(world, &lasthop, &arguments(SOME_PATHS[n % 4]), n);
                 }
-                // One that was killed before it had its guard leaves an empty sandbox, which the next start or this removes.
+                // A lasthop killed before its guard starts leaves an empty sandbox, which the next start or `clean`
+                // removes.
                 Ran::from(world.lasthop_of(&lasthop, &["clean"]).output().unwrap()).ok();
                 lasthop.assert_nothing_left();
             });
@@ -517,7 +518,7 @@ fn a_volume_goes_with_a_run_that_was_killed() {
     world.lasthop.assert_nothing_left();
 }
 
-/// A container that the test itself makes, of lasthop's image.
+/// A container of the test itself, from lasthop's image.
 fn stranger(world: &World, name: &str, options: &[&str]) -> String {
     let images = world.ask(&["images", "--quiet"]);
     let image = images.split_whitespace().next().expect("a run has made an image");

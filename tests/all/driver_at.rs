@@ -1,4 +1,4 @@
-//! The driver elsewhere: in a network namespace, or on another host.
+//! The driver at another place: in a network namespace, or on another host.
 
 use crate::common;
 
@@ -66,7 +66,7 @@ fn links(names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Name of the link of each sandbox that is there now.
+/// Name of the link of each present sandbox.
 fn link_names(lasthop: &Lasthop) -> Vec<String> {
     let names = fs::read_dir(lasthop.sandboxes())
         .unwrap()
@@ -91,7 +91,7 @@ fn trials(lasthop: &Lasthop) -> String {
         .unwrap_or_default()
 }
 
-/// Addresses that the driver was told, by case.
+/// The driver's target addresses, by case.
 fn addresses(lasthop: &Lasthop) -> Vec<(String, String)> {
     let text = trials(lasthop);
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -121,7 +121,7 @@ fn all_measured(summary: &Value, cases: usize) {
 }
 
 fn kill(child: &Child) {
-    // SAFETY: the child is ours and not yet waited for, so the number is still its own.
+    // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGKILL) }, 0);
 }
 
@@ -155,7 +155,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
         );
         assert_eq!(case.starts_with("unix"), address.contains("unix"), "{case}: {address}");
     }
-    // Segments of both ends are counted: the driver's are in its own namespace.
+    // Segments of both ends are counted; the driver's are in its own namespace.
     let tcp = trials(&lasthop);
     let tcp = tcp
         .lines()
@@ -217,7 +217,8 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
         kill(&child);
         if with_guard {
             let pid: i32 = guards[0].split(' ').next().unwrap().parse().unwrap();
-            // SAFETY: kill has no memory effects; the guard of this test's own run lives as long as its parent's record.
+            // SAFETY: kill has no memory effects; the guard of this test's own run lives as long as its parent's
+            // record.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         child.wait().unwrap();
@@ -273,7 +274,7 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
     lasthop.assert_nothing_left();
 }
 
-/// A named namespace of the test's own, gone with it.
+/// A named namespace of the test, removed on drop.
 struct Named(String);
 
 impl Named {
@@ -370,7 +371,7 @@ fn behind_a_proxy_the_link_stays_where_it_was() {
     lasthop.assert_nothing_left();
 }
 
-/// An sshd on loopback with keys and a configuration of the test's own.
+/// An sshd on loopback with the test's own keys and configuration.
 struct Sshd {
     root: TempDir,
     process: Child,
@@ -427,7 +428,7 @@ impl Sshd {
         let host_key = fs::read_to_string(at("host.pub")).unwrap();
         fs::write(at("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         let log = fs::File::create(at("log")).unwrap();
-        // Privilege separation wants a folder that Debian makes at boot.
+        // Privilege separation needs a folder that Debian creates at boot.
         let _ = fs::create_dir("/run/sshd");
         let process = Command::new(sshd_program())
             .args(["-D", "-e", "-f", &at("sshd_config")])
@@ -456,7 +457,7 @@ impl Sshd {
         format!("--driver-at=ssh:127.0.0.1:{}", self.port)
     }
 
-    /// Options with this key and these known hosts, and nothing of the user's own.
+    /// Options with this key and these known hosts, and nothing from the user's own configuration.
     fn options(&self, key: &str, known: &str) -> Vec<String> {
         let option = |name: &str, value: String| format!("--ssh-option={name}={value}");
         vec![
@@ -473,7 +474,7 @@ impl Sshd {
         self.options("user", "known")
     }
 
-    /// What a driver left on the other host.
+    /// Leftovers of a driver on the other host.
     fn left(&self) -> Vec<PathBuf> {
         fs::read_dir(self.path("tmp"))
             .unwrap()
@@ -481,7 +482,7 @@ impl Sshd {
             .collect()
     }
 
-    /// Processes whose program lies in the other host's folder for temporary files, by number.
+    /// Pids of processes whose program is in the other host's folder for temporary files.
     fn drivers(&self) -> Vec<i32> {
         let folder = self.path("tmp");
         let processes = fs::read_dir("/proc")
@@ -493,7 +494,7 @@ impl Sshd {
         processes.filter(is_there).collect()
     }
 
-    /// The processes of sshd that have a session each, by number.
+    /// Pids of sshd's session processes.
     fn sessions(&self) -> Vec<i32> {
         let own = self.process.id() as i32;
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
@@ -516,14 +517,14 @@ impl Sshd {
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        // Sessions end when their clients have; the listener is ended by its number.
+        // Sessions end after their clients; the listener is killed by its pid.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 fn send(pid: i32, signal: i32) {
-    // SAFETY: kill has no memory effects; the number is that of a process that this test started, directly or by sshd.
+    // SAFETY: kill has no memory effects; the pid is of a process that this test started, directly or by sshd.
     unsafe { libc::kill(pid, signal) };
 }
 
@@ -609,7 +610,7 @@ fn another_version_or_protocol_is_refused() {
     lasthop.assert_nothing_left();
 }
 
-/// A run over ssh that goes on until it is disturbed.
+/// A run over ssh that continues until disturbed.
 fn long_run(lasthop: &Lasthop, sshd: &Sshd) -> Child {
     let words = [
         "run",
@@ -694,7 +695,7 @@ fn killed_a_run_over_ssh_leaves_nothing_there() {
     });
 }
 
-/// Whom the driver talks to depends on the case: whoever that is listens where the driver is.
+/// The driver's peer depends on the case, and must listen where the driver is.
 #[test]
 fn a_load_balancer_in_front_is_reached_from_another_namespace() {
     if !have_namespaces() || !have("nginx") || !have("haproxy") || !have_python("containers") {

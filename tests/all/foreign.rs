@@ -1,5 +1,5 @@
-//! Records that somebody else made, or changed, or that only look like one's own: they are shown, and nothing of them is
-//! executed, followed or trusted unless the user says so.
+//! Records that others made or changed, or that only resemble the user's own: they are shown, and nothing in them is
+//! executed, followed or trusted without the user's consent.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ use lasthop_protocol::spec::Address;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Two echo servers in this process, which lasthop compares.
+/// Two echo servers in this process, to be compared.
 struct Echoes {
     folder: TempDir,
     servers: Vec<(Stopper, Option<JoinHandle<()>>)>,
@@ -60,7 +60,7 @@ impl Drop for Echoes {
     }
 }
 
-/// A comparison that was interrupted: its record.
+/// The record of an interrupted comparison.
 fn interrupted(lasthop: &Lasthop, echoes: &Echoes) -> PathBuf {
     let (a, b) = (echoes.url("a"), echoes.url("b"));
     let mut child = lasthop.start([
@@ -71,7 +71,7 @@ fn interrupted(lasthop: &Lasthop, echoes: &Echoes) -> PathBuf {
         "true",
         "--trial=20ms",
         "--budget=60s",
-        // So narrow that it is never finished.
+        // So narrow that the run never completes.
         "--precision=0.01%",
         "-q",
     ]);
@@ -106,7 +106,7 @@ fn altered(record: &Path, file: &str, alter: impl Fn(&mut Value)) {
     fs::write(&path, value.to_string()).unwrap();
 }
 
-/// What a stranger would have executed.
+/// Adds a command to a record that a stranger would want executed.
 fn armed(record: &Path, mark: &Path) {
     let command = format!("touch {}", mark.display());
     altered(record, "run.json", |header| {
@@ -114,7 +114,7 @@ fn armed(record: &Path, mark: &Path) {
     });
 }
 
-/// A home with a record of its own, and a place for what strangers bring.
+/// A home with its own record, and a place for foreign records.
 struct World {
     lasthop: Lasthop,
     echoes: Echoes,
@@ -140,7 +140,7 @@ impl World {
             .run(["resume", run, "--budget=2s", "-q"].iter().chain(more))
     }
 
-    /// What the record of this user becomes when somebody arms it under this name in the store.
+    /// A copy of the user's record in the store, armed by a stranger under this name.
     fn stored(&self, name: &str) -> PathBuf {
         let record = self.lasthop.home().join("runs").join(name);
         copy(&self.own, &record);
@@ -149,7 +149,7 @@ impl World {
         record
     }
 
-    /// Asks to resume it, and sees that it is shown and that nothing happens.
+    /// Asks to resume the record, and checks that it is shown and that nothing is executed.
     #[track_caller]
     fn is_asked(&self, run: &str, because: &str) {
         let ran = self.resume(run, &[]).fails(2, "may be somebody else's: ");
@@ -172,7 +172,7 @@ fn no_foreign_record_is_executed_unasked() {
     };
     let not_as_now = "its run.json was not written here as it is now, or not under this name";
 
-    // From a folder, with and without a name in common, and by links.
+    // From a folder with an equal or another name, and through links.
     let folder = lasthop.home().join("given");
     copy(own, &folder);
     armed(&folder, mark);
@@ -181,12 +181,12 @@ fn no_foreign_record_is_executed_unasked() {
     symlink(&folder, runs.join("20991231T235959-link-1")).unwrap();
     is_asked("20991231T235959-link-1", "it is not in your own store");
     fs::remove_file(runs.join("20991231T235959-link-1")).unwrap();
-    // A folder called like a word is not what the word means.
+    // A folder named `last` is not the last run.
     let last = lasthop.home().join("last");
     copy(&folder, &last);
     is_asked("./last", "it is not in your own store");
 
-    // Copied into the store: with a seal for another name, without one, with one by another key, and with garbage.
+    // Copies in the store: with a seal for another name, without a seal, with a seal by another key, and with garbage.
     let stored = world.stored("20261122T000000-sockets-7");
     is_asked(name(&stored), not_as_now);
     fs::remove_file(stored.join("seal")).unwrap();
@@ -206,7 +206,7 @@ fn no_foreign_record_is_executed_unasked() {
     let taken = runs.join(name(&theirs.own));
     copy(&theirs.own, &taken);
     is_asked(name(&taken), not_as_now);
-    // A name that sorts behind all others, and one of no time, are never the last.
+    // A name that sorts after all others, or contains no time, is never the last run.
     for late in ["20991231T235959-sockets-n1-7", "zzz"] {
         is_asked(name(&world.stored(late)), not_as_now);
     }
@@ -224,7 +224,7 @@ fn no_foreign_record_is_executed_unasked() {
     lasthop.run(["fleet", "collect", "log"]).ok();
     is_asked(name(&sent), "it has no seal");
 
-    // Neither is an own record trusted that others could write, that was changed, or whose key is gone or known.
+    // An own record is not trusted if others can write it, if it was changed, or if its key is lost or known.
     fs::set_permissions(own, fs::Permissions::from_mode(0o720)).unwrap();
     let mode = |ran: Ran| assert!(ran.stderr.contains("others can write to"), "{ran:?}");
     mode(world.resume(name(own), &[]).fails(2, "may be somebody else's: "));
@@ -250,7 +250,7 @@ fn no_foreign_record_is_executed_unasked() {
     fs::rename(lasthop.home().join("kept"), &key).unwrap();
     assert!(!mark.exists() && asked + 4 >= 20, "{asked}");
 
-    // `last` is the own one in spite of all of these, and they are listed as what they are.
+    // `last` is the user's own record despite all of these, which are listed as foreign.
     let last = lasthop.run(["report", "last", "--format", "json"]).ok().json();
     assert_eq!(last["run"], name(own));
     let listed = lasthop.run(["runs"]).ok().stdout;
@@ -262,7 +262,7 @@ fn no_foreign_record_is_executed_unasked() {
     lasthop.assert_nothing_left();
 }
 
-/// The user's word is still worth something.
+/// The user can still decide to trust a record.
 #[test]
 fn a_record_that_is_trusted_is_executed_and_stays_foreign() {
     let world = World::new();
@@ -281,7 +281,7 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
         altered(&stored, "run.json", |header| {
             let endpoints = header["given"]["endpoints"].as_object_mut().unwrap();
             alter(endpoints.values_mut().next().unwrap());
-            // Whoever forges a record does it well.
+            // A consistent forgery, with the cases of the changed plan.
             let plan = Plan::of_given(serde_json::from_value(header["given"].clone()).unwrap()).unwrap();
             header["cases"] = serde_json::to_value(&plan.cases).unwrap();
             header["factors"] = serde_json::to_value(&plan.factors).unwrap();
@@ -329,7 +329,7 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
     for part in ["evil", "theirs", "pg_read_file", "their.host", "/etc/shadow"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // Another machine is asked for apart, as `compare` does, also where the record is trusted.
+    // Another machine needs its own consent, as in `compare`, even for a trusted record.
     told(&|endpoint| endpoint["spec"]["endpoint"] = json!({ "address": { "tcp": "192.0.2.1:80" } }));
     world
         .resume(name(&stored), &["--trust-record"])
@@ -383,7 +383,8 @@ fn a_name_that_is_none_goes_nowhere() {
     for bad in ["PWNED", "-rf", ".hidden", "a b", "é"] {
         assert!(!listed.contains(bad), "{bad}: {listed}");
     }
-    // Beyond tomorrow there is no run: this name is listed before all others, and `diff` compares with the own one.
+    // No run is later than tomorrow: this name is listed before all others, and `diff` compares with the user's own
+    // run.
     let places = ["20991231T235959-sockets-n1-7", name(own)].map(|run| listed.find(run).unwrap());
     assert!(places[0] < places[1], "{listed}");
     altered(
@@ -400,7 +401,7 @@ fn a_name_that_is_none_goes_nowhere() {
         lasthop.run(["report", "last", "--format", "json"]).ok().json()["run"],
         name(own)
     );
-    // A record elsewhere is named by its folder: the store may have another one of its name.
+    // A record elsewhere is named by its folder, because the store may have another record of that name.
     let elsewhere = lasthop.home().join("it's mine");
     copy(own, &elsewhere);
     let text = lasthop.run(["report", "./it's mine"]).ok().stdout;
@@ -544,14 +545,14 @@ fn what_cannot_be_written_or_shown_is_said() {
     };
     Ran::from(shell.output().unwrap()).fails(1, "cannot write the result: standard output is closed");
 
-    // A round that no run reaches would begin again at 0.
+    // A round number that no run reaches would wrap around to 0.
     fs::create_dir_all(own.join("services/4294967295")).unwrap();
     world
         .resume(name(own), &[])
         .fails(2, "has a round number 4294967295, which no run reaches");
     fs::remove_dir(own.join("services/4294967295")).unwrap();
 
-    // A command of a stranger is quoted where it is shown to be copied.
+    // A stranger's command is quoted where users may copy it.
     let stored = world.stored("20261122T000000-sockets-7");
     altered(&stored, "run.json", |header| {
         header["command"] = json!(["lasthop", "compare", "a; touch x", "$(y)\nerror: z"]);
@@ -567,12 +568,12 @@ fn what_cannot_be_written_or_shown_is_said() {
         refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "),
         "{refused}"
     );
-    // What others have left in /tmp may be said before.
+    // Notes about other users' leftovers in /tmp may come first.
     let errors = refused.lines().filter(|line| line.starts_with("error:"));
     assert_eq!(errors.count(), 1, "{refused}");
 }
 
-/// Adds a text to the names of cases, wherever a record has them.
+/// Adds a text to the names of cases, everywhere in a record.
 fn rename_cases(value: &mut Value, evil: &str) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(|one| rename_cases(one, evil)),
@@ -594,7 +595,7 @@ fn rename_cases(value: &mut Value, evil: &str) {
     }
 }
 
-/// Every text of a record that is free: a terminal obeys none of it.
+/// Every free text of a record: none affects the terminal.
 #[test]
 fn no_text_of_a_foreign_record_reaches_the_terminal_raw() {
     let world = World::new();

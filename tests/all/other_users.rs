@@ -1,5 +1,5 @@
-//! What another user of the machine can do to the servers of a run: root's servers run as an account without rights, and
-//! whoever has no password gets nothing from them.
+//! Attacks by another user of the machine on the servers of a run. Root's servers run as an account without rights, and
+//! nobody gets anything from them without a password.
 
 use crate::common;
 
@@ -22,17 +22,17 @@ use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Neither root nor the account that servers get.
+/// A uid other than root's and the servers'.
 pub const STRANGER: u32 = 65_533;
 
-/// Only root can become somebody else.
+/// Whether the test can change its user, which needs root.
 pub fn can_be_somebody_else() -> bool {
     // SAFETY: geteuid has no effects and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     root || skip("only root can try what another user can do")
 }
 
-/// What another user gets to see, of both streams.
+/// Runs a program as another user. Returns both output streams.
 fn stranger(program: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut command = Command::new(program.as_ref());
     command
@@ -53,17 +53,17 @@ fn stranger(program: impl AsRef<Path>, arguments: &[&str], environment: &[(&str,
     )
 }
 
-/// A run that goes on while others try, until it is dropped.
+/// A run that continues until dropped, while others try.
 struct Running {
     lasthop: Lasthop,
     child: Child,
 }
 
 impl Running {
-    /// Waits until the first trial is recorded: its server is there.
+    /// Starts a run, and waits for its first recorded trial, when its server is there.
     fn start(arguments: &[&str]) -> Self {
         let lasthop = Lasthop::new();
-        // One long round: its servers stay.
+        // One long round, so that its servers stay.
         let long = ["--budget", "10min", "--trial", "50ms", "--blocks", "2000"];
         let child = lasthop.start([&["run"], arguments, &long].concat());
         lasthop.wait_for_run(1);
@@ -92,7 +92,7 @@ impl Running {
         folders(&self.lasthop, service)
     }
 
-    /// What it started.
+    /// Processes that the run started.
     fn processes(&self) -> Vec<Process> {
         let of = |pid: i32| {
             let folder = PathBuf::from(format!("/proc/{pid}"));
@@ -115,7 +115,7 @@ impl Running {
             .collect()
     }
 
-    /// The servers are there, and whoever has rights is of lasthop's own.
+    /// Checks that the servers run, and that only lasthop's own processes have rights.
     #[track_caller]
     fn only_lasthop_is_root(&self, servers: &[&str]) {
         let all = self.processes();
@@ -126,7 +126,7 @@ impl Running {
                 "no {name} in {all:#?}"
             );
         }
-        // A driver shares sockets with containers, where the server may be root.
+        // A driver shares sockets with containers, in which the server may be root.
         let contained = all.iter().any(|process| process.name == "conmon");
         let own = [" guard ", " null "].into_iter().chain(contained.then_some(" drive "));
         let own: Vec<&str> = own.collect();
@@ -138,7 +138,7 @@ impl Running {
     }
 }
 
-/// Where each server of this name was told to listen: addresses in the first round of the newest run.
+/// The configured listening addresses of each server of this name, in the first round of the newest run.
 pub fn addresses(lasthop: &Lasthop, service: &str) -> Vec<String> {
     let place = |folder: PathBuf| -> Value {
         serde_json::from_str(&fs::read_to_string(folder.join("place.json")).unwrap()).unwrap()
@@ -158,7 +158,7 @@ pub fn addresses(lasthop: &Lasthop, service: &str) -> Vec<String> {
     folders(lasthop, service).into_iter().map(address).map(only).collect()
 }
 
-/// Its folders in the record of the newest run, of the first round.
+/// The service's folders in the newest record, for the first round.
 fn folders(lasthop: &Lasthop, service: &str) -> Vec<PathBuf> {
     let round = lasthop.runs().pop().unwrap().join("services/0");
     let stacks = fs::read_dir(round)
@@ -167,7 +167,7 @@ fn folders(lasthop: &Lasthop, service: &str) -> Vec<PathBuf> {
     stacks.filter(|folder| folder.is_dir()).collect()
 }
 
-/// What a run started.
+/// A process of a run.
 #[derive(Debug)]
 struct Process {
     pid: i32,
@@ -199,7 +199,7 @@ const REDIS_ATTACKS: [&[&str]; 12] = [
     &["GET", "lasthop"],
 ];
 
-/// By the rules of the user, or whoever asks.
+/// Whether Redis refuses a command, by the rules of the user or to everybody.
 fn is_refused(said: &str) -> bool {
     said.contains("NOPERM") || said.contains("command not allowed")
 }
@@ -234,7 +234,7 @@ fn redis_does_nothing_for_another_user() {
         let said = ask(&["--user", "lasthop"], &["PING"], &[("REDISCLI_AUTH", guess)]);
         assert!(!said.contains("PONG"), "{guess}: {said}");
     }
-    // Not even the driver's own user may do more than the load needs.
+    // Even the driver's own user has only the rights that the load needs.
     let secret = redis_password(&running);
     let known = [("REDISCLI_AUTH", secret.as_str())];
     assert_eq!(ask(&["--user", "lasthop"], &["GET", "lasthop"], &known).trim(), "xxx");
@@ -245,7 +245,7 @@ fn redis_does_nothing_for_another_user() {
         let said = ask(&["--user", "lasthop"], attack, &known);
         assert!(is_refused(&said), "{attack:?}: {said}");
     }
-    // The secret is nowhere to be seen: on no command line.
+    // The secret is on no command line.
     assert!(
         running
             .processes()
@@ -254,7 +254,7 @@ fn redis_does_nothing_for_another_user() {
     );
 }
 
-/// As root reads it in the record.
+/// The password, which root can read in the record.
 fn redis_password(running: &Running) -> String {
     let folder = running.folders("redis").pop().unwrap();
     let text = fs::read_to_string(folder.join("redis.conf")).unwrap();
@@ -267,7 +267,7 @@ fn redis_password(running: &Running) -> String {
     secret
 }
 
-/// Neither does it run as root, nor is the folder opened to anybody else.
+/// The program does not run as root, and the folder is not opened to others.
 #[test]
 fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
     if !have("redis-server") || !can_be_somebody_else() {
@@ -317,7 +317,7 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
     }
 }
 
-/// Recipe, experiment with its choices, and names of processes; the first program of a test must be here.
+/// Recipe, experiment with its choices, and names of processes. Tests need the first program.
 const SERVERS: [(&str, &str, &[&str], &[&str]); 25] = [
     (
         "redis",
@@ -441,7 +441,7 @@ const SERVERS: [(&str, &str, &[&str], &[&str]); 25] = [
     ),
 ];
 
-/// In containers only; and too large a download for every machine.
+/// Recipes only for containers, or with too large a download for every machine.
 const ELSEWHERE: [&str; 2] = ["supervisor", "cockroachdb"];
 
 #[test]
@@ -495,7 +495,7 @@ fn no_other_user_reaches_a_unix_socket() {
     assert!(said.contains("Permission denied"), "{said}");
 }
 
-/// Binds every abstract name that lasthop holds spans of ports by, and says so.
+/// Binds every abstract name by which lasthop holds spans of ports, and prints a line.
 const HOLD_NAMES: &str = r#"
 import os, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
@@ -518,7 +518,7 @@ print("held", flush=True)
 sys.stdin.read()
 "#;
 
-/// A script of Python that holds something until this is dropped, in a network namespace that it shares with others.
+/// A Python script that holds names or locks until dropped, in a network namespace that it shares with others.
 struct Holder {
     child: Child,
 }
@@ -540,7 +540,7 @@ impl Drop for Holder {
     }
 }
 
-/// Anybody may bind abstract names. Who is in the way among the user's own processes is said.
+/// Anybody may bind abstract names. The error names the user's own processes that do.
 #[test]
 fn another_user_who_holds_all_names_of_ports_stops_no_run() {
     if !have("unshare") || !have("nsenter") || !have("python3") || !can_be_somebody_else() {
@@ -573,7 +573,7 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command
     };
-    // Nor do runs of one user give out the same ports then.
+    // Two runs of one user do not use the same ports then either.
     let both = [(); 2].map(|()| {
         run("tcp,unix")
             .stdout(Stdio::null())
@@ -585,7 +585,7 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     }
     let locks = Holder::start(inside(), HOLD_LOCKS, &[&lasthop.home().join("ports")]);
-    // No port is needed where there is none.
+    // A run without TCP needs no port.
     Ran::from(run("unix").output().unwrap()).ok();
     let ran = Ran::from(run("tcp,unix").output().unwrap());
     let holder = format!(
@@ -621,7 +621,7 @@ fn postgresql_lets_nobody_in_where_connecting_is_not_measured() {
     }
 }
 
-/// Where a connection without a password is what is measured, anybody comes in: to read what there is, which is nothing.
+/// If connections without a password are measured, others can connect too, but read nothing, because there is no data.
 #[test]
 fn whom_postgresql_trusts_may_change_nothing() {
     if !have("postgres") || !can_be_somebody_else() {
@@ -660,7 +660,7 @@ fn whom_postgresql_trusts_may_change_nothing() {
     }
 }
 
-/// The report names what anybody could reach, and nothing else.
+/// The report names the servers that others could reach, and no more.
 #[test]
 fn the_report_says_who_trusted_everybody() {
     if !have("postgres") {

@@ -1,5 +1,5 @@
-//! What servers, drivers, hosts, records and files of others say reaches no terminal, page or spreadsheet as anything but
-//! text, and passwords reach none of them.
+//! Text of foreign servers, drivers, hosts, records and files reaches terminals, pages and spreadsheets only as text,
+//! and passwords reach none of them.
 
 use crate::common;
 
@@ -15,16 +15,16 @@ use std::{
 use common::{Lasthop, Ran, have};
 use lasthop_page::text::is_hidden;
 
-/// Retitles a terminal, clears it, turns the text around, forges a line, is a mention, a reference and a formula.
+/// Retitles a terminal, clears it, reverses text, forges a line, and is a mention, a reference and a formula.
 const HOSTILE: &str = "=PWNED\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}2J\u{202e}\u{200b}\rover\nerror: forged @me #1 <b>";
-/// The same where a line break or a byte of more than seven bits would end the message.
+/// Like [`HOSTILE`], for messages that end at a line break or a byte of more than seven bits.
 const IN_A_LINE: &str = "PWNED\x1b]0;title\x07\x1b[2J\rover";
 
-/// Foreign text is shown, and does nothing.
+/// Checks that foreign text is shown, but has no effect.
 #[track_caller]
 fn assert_harmless(ran: &Ran) {
     for text in [&ran.stdout, &ran.stderr] {
-        // CSV ends its lines so.
+        // CSV ends its lines with both.
         let text = text.replace("\r\n", "\n");
         let hidden = text
             .chars()
@@ -46,7 +46,7 @@ fn assert_shown(ran: &Ran) {
     assert_harmless(ran);
 }
 
-/// Answers each piece that it receives; what it received is to be had afterwards.
+/// Replies to each piece received. Returns a channel of the pieces.
 fn server(path: &Path, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> mpsc::Receiver<Vec<u8>> {
     let listener = UnixListener::bind(path).unwrap();
     let (sender, received) = mpsc::channel();
@@ -78,7 +78,7 @@ fn is_startup(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0)
 }
 
-/// Lets everybody in and answers each query with one row and a tag of its own.
+/// Admits everybody, and replies to each query with a row and a tag of its own.
 fn postgres_answer(bytes: &[u8]) -> Vec<u8> {
     let ready = message(b'Z', b"I");
     if is_startup(bytes) {
@@ -125,7 +125,7 @@ fn what_a_server_says_to_a_load_is_text() {
     let folder = lasthop.sandboxes().display();
     for (url, code, shown) in [
         (format!("redis+unix:{folder}/redis"), 1, true),
-        // Its reason phrase is not what is checked.
+        // The reason phrase of the status is not checked.
         (format!("http+unix:{folder}/http:/"), 1, false),
         (format!("postgres:///db?host={folder}/refused&user=me"), 1, true),
         (format!("postgres:///db?host={folder}&user=me"), 0, true),
@@ -156,7 +156,7 @@ fn what_a_server_says_to_a_load_is_text() {
             }
         }
     }
-    // A terminal that shows colours gets those of lasthop and no others.
+    // A terminal with colours gets only lasthop's own.
     let url = format!("redis+unix:{folder}/redis");
     let mut coloured = lasthop.command(["load", &url, "-d", "50ms"]);
     let ran = Ran::from(
@@ -194,7 +194,7 @@ fn experiment(lasthop: &Lasthop, script: &str) {
     change("app/server.py", "class Hello(", &format!("{script}\n\n\nclass Unused("));
 }
 
-/// In the Python of the script: text with its dangerous characters as escapes.
+/// Text in the script's Python, with dangerous characters as escapes.
 fn python(text: &str) -> String {
     text.chars()
         .map(|character| format!("\\U{:08x}", u32::from(character)))
@@ -245,7 +245,7 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
             );
         }
     }
-    // A record of somebody else may say anything.
+    // A foreign record may contain any text.
     let header = lasthop.runs()[0].join("run.json");
     let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&header).unwrap()).unwrap();
     record["experiment"]["name"] = HOSTILE.into();
@@ -339,7 +339,7 @@ fn what_a_driver_and_a_host_say_is_text() {
         fs::write(&driver, text.replace("PROTOCOL", &protocol.to_string())).unwrap();
         let ran = lasthop.run(SHORT);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        // Of one that speaks another protocol nothing else is taken.
+        // No other text is taken from a driver that speaks another version of the protocol.
         if protocol == 99 {
             assert_harmless(&ran)
         } else {
@@ -416,7 +416,7 @@ fn a_password_in_a_url_is_not_shown() {
             assert_no_secret(&ran);
         }
     }
-    // Records keep the command line.
+    // Records contain the command line.
     fs::create_dir(lasthop.home().join("postgres:")).unwrap();
     let output = format!("--output={}/postgres://me:{SECRET}@x", lasthop.home().display());
     lasthop.run([
@@ -437,7 +437,7 @@ fn a_password_may_come_by_the_environment() {
     let lasthop = Lasthop::new();
     let folder = lasthop.sandboxes().display().to_string();
     let asks_for_it = |bytes: &[u8]| match is_startup(bytes) {
-        // In clear text.
+        // The request for a password in clear text.
         true => message(b'R', &3u32.to_be_bytes()),
         false if bytes.first() == Some(&b'p') => [message(b'R', &[0; 4]), message(b'Z', b"I")].concat(),
         false => postgres_answer(bytes),

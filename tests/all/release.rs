@@ -1,6 +1,6 @@
-//! The packages of a release, each in a root that holds nothing but what the package brings.
+//! The packages of a release, each in a root that contains only the package.
 //!
-//! They are made of the static executable that script/test builds (`script/static`), or found in the folder that
+//! They are made from the static executable of script/test (`script/static`), or found in the folder that
 //! LASTHOP_RELEASE names, where script/release has put those of a release.
 
 use crate::common;
@@ -21,7 +21,7 @@ use common::{
 use lasthop_model::manager::MANAGERS;
 use tempfile::TempDir;
 
-/// The default experiment, with blocks enough to compare.
+/// The default experiment, with enough blocks to compare.
 const RUN: [&str; 7] = ["run", "--budget", "8s", "--trial", "20ms", "--blocks", "2"];
 
 fn here() -> &'static Path {
@@ -50,7 +50,7 @@ fn package(kinds: &[&str], into: &Path) -> Command {
     command
 }
 
-/// Where the packages are, made once.
+/// The folder of packages, made once.
 fn packages() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -64,7 +64,7 @@ fn packages() -> &'static Path {
     })
 }
 
-/// The packages whose names end so and that this machine can run.
+/// Packages with this ending that this machine can run.
 fn named(end: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(packages()).unwrap().map(|entry| entry.unwrap().path());
     let found: Vec<PathBuf> = files
@@ -82,7 +82,8 @@ fn did(command: &mut Command) -> String {
     Ran::from(command.output().unwrap()).ok().stdout
 }
 
-/// A root with its own processes, network, /proc and /dev/null. Fails if a process outlives the command.
+/// Starts a command in a root with its own processes, network, /proc and /dev/null. Fails if a process outlives the
+/// command.
 const INSIDE: &str = r#"
 mount -t proc proc "$0/proc" && mount -t tmpfs dev "$0/dev" && : >"$0/dev/null" || exit 98
 mount --bind /dev/null "$0/dev/null" && ip link set lo up || exit 98
@@ -112,7 +113,7 @@ impl Root {
         self.0.path()
     }
 
-    /// With an executable at `/lasthop`, and the libraries that it needs of every Linux.
+    /// A root with an executable at `/lasthop`, and the libraries that every Linux has.
     fn with(executable: &Path) -> Self {
         let root = Self::new();
         fs::copy(executable, root.path().join("lasthop")).unwrap();
@@ -154,12 +155,12 @@ impl Root {
         self.command(INSIDE, words)
     }
 
-    /// Without /proc and /dev.
+    /// Runs a command without /proc and /dev.
     fn run_bare(&self, words: &[&str]) -> Ran {
         self.command(r#"exec chroot "$0" "$@""#, words)
     }
 
-    /// The answer of the default experiment, and nothing left but its record.
+    /// Checks that the default experiment runs, and leaves only its record.
     fn answers(&self, lasthop: &str) {
         let before = self.top();
         answered(self.run(&[&[lasthop][..], &RUN].concat()).ok());
@@ -381,7 +382,7 @@ fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
         .fails(2, "cannot find the address of `lasthop.test`");
 }
 
-/// The machine's glibc would load libraries for the other sources, which a static executable cannot.
+/// For other sources glibc would load libraries of the machine, which a static executable cannot use.
 #[test]
 fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
     if !ready() || !(executable().exists() || skip("script/static has not run")) {
@@ -399,7 +400,7 @@ fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
         .fails(1, "Connection refused");
 }
 
-/// What action.yml does on a runner: the report on the page of the job and in a file, and whether a limit is exceeded.
+/// The steps of action.yml on a runner: a report on the page of the job and in a file, and the check of limits.
 #[test]
 fn the_action_reports_and_holds_limits() {
     let lasthop = Lasthop::new();
@@ -459,7 +460,7 @@ fn the_action_reports_and_holds_limits() {
         output.contains("not-judged=true") && output.contains("report="),
         "{output}"
     );
-    // The repository's files are somebody else's: none is executed because of its name.
+    // The repository's files are foreign: none may be executed because of its name.
     for module in ["shlex", "os", "venv", "ensurepip"] {
         let code = format!("open('executed-{module}', 'w')\n");
         fs::write(lasthop.home().join(format!("{module}.py")), code).unwrap();
@@ -477,7 +478,7 @@ fn the_action_reports_and_holds_limits() {
     lasthop.assert_nothing_left();
 }
 
-/// `gh` as far as the action uses it: comments that are there, their filter by `jq`, and what is posted.
+/// A `gh` with the functions that the action uses: existing comments, their filter by `jq`, and the posted text.
 const GH: &str = r#"#!/bin/sh
 case "$*" in
   *--paginate*) for last; do :; done; jq -r "$last" <comments ;;
@@ -542,7 +543,7 @@ fn the_action_renews_its_own_comment_and_no_other() {
     post("[]").fails(1, "HTTP 404");
 }
 
-/// Which recipe has no name for which package managers, and why.
+/// Recipes without a package name for some package managers, and the reason.
 const NAMELESS: [(&str, &str, &str); 10] = [
     (
         "apache",
@@ -584,7 +585,7 @@ fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
         let recipe: toml::Table = text.parse().unwrap();
         let program = recipe["program"].as_table().unwrap();
         let packages = program.get("packages").and_then(toml::Value::as_table);
-        // lasthop itself, what no manager has, what pip installs.
+        // lasthop itself, programs that no manager has, and packages for pip.
         let Some(packages) = packages.filter(|packages| !packages.contains_key("python")) else {
             continue;
         };
@@ -604,7 +605,7 @@ fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
     assert!(wrong.is_empty(), "neither or both of a name and a reason: {wrong:?}");
 }
 
-/// Its packages, the compiler's and the machine's, are 300 MB.
+/// The packages of the compiler and the machine are 300 MB.
 #[test]
 #[ignore = "it builds for another architecture and boots a machine, which takes a quarter of an hour; script/test --all"]
 fn a_release_for_arm64_runs_in_a_machine_of_its_own() {

@@ -1,4 +1,4 @@
-//! Stacks of real servers: what starts, and what is said when it does not.
+//! Stacks of real servers: their start, and the error if it fails.
 
 use std::{
     fs,
@@ -65,12 +65,12 @@ impl Run {
         )
     }
 
-    /// A service of a shell script that listens on TCP, if on anything.
+    /// A service that is a shell script, which listens on TCP if at all.
     fn script(&self, script: &str) -> (Bindings, RenderedService) {
         self.script_of(0, script)
     }
 
-    /// One of another stack, with folders of its own.
+    /// A service of another stack, with its own folders.
     fn script_of(&self, stack: usize, script: &str) -> (Bindings, RenderedService) {
         let bindings = self.bind(stack, Transport::Tcp, "/bin/sh");
         let service = service(&bindings.services["app"], &["/bin/sh", "-c", script]);
@@ -225,7 +225,7 @@ fn a_server_that_never_gets_ready_says_what_the_last_check_saw() {
 #[test]
 fn a_wrong_status_is_not_ready() {
     let run = Run::new();
-    // A busy machine needs longer to start nginx at all.
+    // A busy machine needs longer just to start nginx.
     let mut errors = [200, 2_000, 20_000]
         .into_iter()
         .enumerate()
@@ -254,7 +254,7 @@ fn a_command_can_be_the_check() {
     let stack = run.start(bindings, service).unwrap();
     stack.stop().unwrap();
     let (bindings, mut service) = run.script_of(1, "exec sleep 1000");
-    // Longer than the service has: the deadline must not take its answer away.
+    // Longer than the service's timeout: the deadline must not discard its result.
     service.ready.check = ReadyCheck::Command(vec!["/bin/sh".into(), "-c".into(), "sleep 0.1; exit 3".into()]);
     service.ready.timeout = Duration::from_millis(50);
     let error = run.start(bindings, service).unwrap_err().to_string();
@@ -364,7 +364,7 @@ fn clients_reach_the_server_whatever_is_put_in_the_place_of_its_socket() {
     stack.stop().unwrap();
 }
 
-/// What is asked of an engine's client, and the process that stands for the container.
+/// An engine's client that records its commands, and the process that stands for the container.
 fn spied_engine(folder: &Path) -> Engine {
     let program = folder.join("podman");
     let script = format!(
@@ -410,7 +410,7 @@ fn container(engine: Engine, bindings: &Bindings) -> Launch {
     }
 }
 
-/// The end of the engine's client is not the end of the container.
+/// The container may outlive the engine's client.
 #[test]
 fn a_container_that_is_refused_after_its_start_is_removed() {
     let run = Run::new();
@@ -492,7 +492,7 @@ fn a_preparation_that_hangs_is_killed_with_what_it_started() {
     assert_eq!(process::descendants(run.guard.pid()), Vec::<i32>::new());
 }
 
-/// The end of the engine's client is not the end of the container.
+/// The container may outlive the engine's client.
 #[test]
 fn the_container_of_a_preparation_that_hangs_is_removed() {
     let run = Run::new();
@@ -556,7 +556,8 @@ fn files_environment_and_scripts_arrive() {
     assert_eq!(fs::read_to_string(directory.join("said")).unwrap(), "hello there\n");
 }
 
-/// Its account could name any file of root's as what clients trust, which they would read, or send to another host.
+/// The servers' account could make a link to any file of root, which clients would then read as an authority, or send
+/// to another host.
 #[test]
 fn an_authority_of_the_server_is_copied_and_no_link_is_followed() {
     let run = Run::new();

@@ -1,4 +1,4 @@
-//! `lasthop survey` beside real programs whose links are known.
+//! `lasthop survey` beside real programs with known links.
 
 use std::{
     fs,
@@ -21,17 +21,17 @@ use crate::{
     page::{have_web, node},
 };
 
-/// Requests that `lasthop load` sends before those that it counts, to learn what the reply is.
+/// Uncounted requests of `lasthop load`, from which it learns the expected reply.
 const LEARNT: u32 = 2;
 
-/// A survey that goes on until it is asked what it saw.
+/// A survey that runs until the test asks for its links.
 pub struct Watching {
     lasthop: Lasthop,
     child: Child,
 }
 
 impl Watching {
-    /// Links with one of these in a name or in the address.
+    /// Starts a survey of links with one of these texts in a name or in the address.
     pub fn start(only: &[&str]) -> Self {
         Self::start_in(Lasthop::new(), only)
     }
@@ -41,7 +41,7 @@ impl Watching {
         Self::begin(lasthop, command)
     }
 
-    /// Once this returns, everything that begins counts.
+    /// Starts a survey. From the return on, all new connections are counted.
     pub fn begin(lasthop: Lasthop, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -52,7 +52,7 @@ impl Watching {
         Self { lasthop, child }
     }
 
-    /// The links that it saw.
+    /// Ends the survey, and returns its links.
     #[track_caller]
     pub fn links(self) -> Vec<Link> {
         signal(&self.child, libc::SIGINT);
@@ -63,7 +63,7 @@ impl Watching {
     }
 }
 
-/// A survey as JSON, until it is interrupted.
+/// Options of a survey in JSON that runs until interrupted.
 pub fn survey<'a>(only: &[&'a str]) -> Vec<&'a str> {
     let options = ["survey", "--for", "5m", "--interval", "100ms", "--format", "json"];
     let only = only.iter().flat_map(|name| ["--only", name]);
@@ -98,12 +98,12 @@ impl Link {
         self.link["load"]["shape"].as_str().unwrap_or("none")
     }
 
-    /// Number of requests while it was watched.
+    /// Number of requests during the survey.
     pub fn requests(&self) -> f64 {
         self.link["load"]["requests_per_second"].as_f64().unwrap_or(f64::NAN) * self.seconds
     }
 
-    /// So many were sent; it may be off by this share.
+    /// Checks the number of requests, which may be wrong by this share.
     #[track_caller]
     pub fn requested(&self, number: u32, share: f64) {
         let off = self.requests() / f64::from(number) - 1.0;
@@ -121,14 +121,14 @@ pub fn the_only(links: &[Link]) -> &Link {
     &links[0]
 }
 
-/// Whether there is a link of these two over this transport.
+/// Checks that there is a link of these two over this transport.
 #[track_caller]
 pub fn has(links: &[Link], name: &str, transport: &str) {
     let found = |link: &Link| link.name() == name && link.link["transport"] == transport;
     assert!(links.iter().any(found), "no {name} over {transport}: {links:#?}");
 }
 
-/// Runs an experiment whose trials several looks fall into.
+/// Runs an experiment with trials long enough for several looks.
 fn run(experiment: &str, choices: &[&str]) {
     let fixed = [
         "run", experiment, "--rounds", "1", "--blocks", "2", "--trial", "1s", "--budget", "2m", "--quiet",
@@ -164,7 +164,7 @@ impl Redis {
         }
     }
 
-    /// What its addresses have.
+    /// The text that the server's addresses contain.
     pub fn colon(&self) -> String {
         format!(":{}", self.port)
     }
@@ -173,7 +173,7 @@ impl Redis {
     fn load(&self, host: &str, requests: u32, options: &[&str]) {
         let url = format!("redis://{host}:{}", self.port);
         let number = requests.to_string();
-        // What load learns from replies takes more or fewer requests.
+        // Without a reference, because learning the reply would change the number of requests.
         let fixed = [
             "load",
             url.as_str(),
@@ -194,7 +194,7 @@ fn requests_over_kept_connections_are_counted() {
         return;
     }
     let redis = Redis::start();
-    // Of two seconds, so that a look falls into them.
+    // Two seconds each, so that a look falls into them.
     for (host, transport, requests, rate) in [("127.0.0.1", "tcp", 40_000, "20000"), ("[::1]", "tcp6", 6_000, "3000")] {
         let watching = Watching::start(&[&redis.colon()]);
         redis.load(host, requests, &["--command", "PING", "-c", "2", "--rate", rate]);
@@ -206,7 +206,7 @@ fn requests_over_kept_connections_are_counted() {
     }
 }
 
-/// Ten a second, over a connection that was there before.
+/// Ten per second, over an existing connection.
 #[test]
 fn requests_that_are_few_are_counted() {
     if !have("redis-server") {
@@ -226,7 +226,7 @@ fn requests_that_are_few_are_counted() {
     link.requested(20, 0.01);
 }
 
-/// What a run here has found is what the survey multiplies.
+/// The survey multiplies the saving that a run on this machine found.
 #[test]
 fn a_saving_is_that_of_the_last_run_here() {
     if !have("redis-server") {
@@ -263,7 +263,7 @@ fn a_saving_is_that_of_the_last_run_here() {
     );
 }
 
-/// Thousands a second, of which a look sees one or none.
+/// Thousands per second, of which a look sees one or none.
 #[test]
 fn connections_of_one_request_are_counted_and_have_a_client() {
     if !have("redis-server") {
@@ -271,7 +271,7 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     }
     let redis = Redis::start();
     let watching = Watching::start(&[&redis.colon()]);
-    // Of some seconds, so that a look falls into them.
+    // Some seconds each, so that a look falls into them.
     let each = [
         "--command",
         "PING",
@@ -290,19 +290,19 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     link.requested(8_000, 0.1);
 }
 
-/// How a connection ends, and who ends it.
+/// How a connection ends, and which side ends it.
 #[derive(Clone, Copy)]
 enum End {
     Client,
     Server,
-    /// By a reset, after which that end has forgotten everything.
+    /// A reset, after which that end has no state.
     ClientResets,
     ServerResets,
-    /// A client that closes before it has read the reply.
+    /// A client that closes before reading the reply.
     ClientLeaves,
 }
 
-/// So many connections of so many requests, one after the other.
+/// Makes so many connections of so many requests, one after the other.
 fn talk(listener: &TcpListener, ends: End, connections: u32, requests: u32) {
     let reset = |socket: &TcpStream| {
         socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
@@ -318,7 +318,7 @@ fn talk(listener: &TcpListener, ends: End, connections: u32, requests: u32) {
                 match ends {
                     End::Server => {}
                     End::ServerResets => reset(&server),
-                    // Until the client has gone.
+                    // Until the client has closed.
                     _ => while server.read(&mut [0; 9]).is_ok_and(|read| read > 0) {},
                 }
             }
@@ -344,11 +344,12 @@ fn talk(listener: &TcpListener, ends: End, connections: u32, requests: u32) {
     });
 }
 
-/// Whoever ends them, with FIN or RST, and however long they last: as many, of the same two, and at an address that is one.
+/// Connections that end by FIN or RST from either end, short or long, have a correct count, the same two ends, and one
+/// address.
 #[test]
 fn connections_are_counted_however_they_end() {
     if !rustix::process::geteuid().is_root() {
-        // The kernel tells of closed connections only with CAP_NET_ADMIN.
+        // The kernel reports closed connections only with CAP_NET_ADMIN.
         return;
     }
     for ends in [
@@ -378,8 +379,8 @@ fn connections_are_counted_however_they_end() {
     }
 }
 
-/// Two daemons whose parent is the same: one listens at a port, the other at a path. No command leads to the other one, nor
-/// to a socket that takes commands.
+/// Two daemons with a common parent: one listens at a port, the other at a path. No suggested command leads to the
+/// other daemon, nor to a socket that takes commands.
 #[test]
 fn nothing_is_compared_with_another_server() {
     if !have("redis-server") {
@@ -413,7 +414,7 @@ fn nothing_is_compared_with_another_server() {
     drop(clients);
 }
 
-/// Segments do not show how many requests are in one.
+/// Segments do not show how many requests they contain.
 #[test]
 fn a_pipeline_counts_as_one() {
     if !have("redis-server") {
@@ -428,7 +429,7 @@ fn a_pipeline_counts_as_one() {
     link.requested(2_000, 0.05);
 }
 
-/// Streams that are sent at once are one segment, too: never more is said than was sent.
+/// Streams that are sent together share a segment: the count never exceeds the sent requests.
 #[test]
 fn streams_of_http2_count_as_batches() {
     if !have("nginx") || !have("h2load") {
@@ -496,7 +497,7 @@ fn a_link_between_namespaces_is_found() {
     assert!(link.requests() > 0.0, "{link:?}");
 }
 
-/// Connections within one process; nothing goes over most of them.
+/// Connections within a process; most of them carry nothing.
 #[test]
 fn idle_connections_are_idle() {
     const MANY: usize = 5_000;
@@ -523,7 +524,8 @@ fn idle_connections_are_idle() {
     assert_eq!(the_only(&links).shape(), "stream", "nobody replied");
 }
 
-/// A socket that is connected to where nobody is, as one to another machine: in repair mode the kernel asks nobody.
+/// A socket connected to an address without a peer, like one to another machine: in repair mode the kernel contacts
+/// nobody.
 #[test]
 fn a_connection_with_one_end_here_is_left_out() {
     const TCP_REPAIR: i32 = 19;
@@ -547,7 +549,7 @@ fn a_connection_with_one_end_here_is_left_out() {
     socket
         .bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into())
         .unwrap();
-    // It leads to a listener, which knows nothing of it.
+    // The address is that of a listener, which knows nothing of the socket.
     socket.connect(&address.into()).unwrap();
     let ran = Lasthop::new()
         .run(["survey", "--for", "300ms", "--quiet", "--format", "json"])

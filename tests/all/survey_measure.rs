@@ -1,4 +1,4 @@
-//! The runs that `lasthop survey --measure` makes.
+//! The runs of `lasthop survey --measure`.
 
 use std::{
     io::{Read, Write},
@@ -17,7 +17,7 @@ use crate::{
     load_peers::{Server, free_port},
 };
 
-/// A Redis that listens on both.
+/// A Redis that listens at a port and at a path.
 struct Redis {
     port: u16,
     folder: TempDir,
@@ -39,12 +39,12 @@ impl Redis {
         }
     }
 
-    /// Commands that it has answered, asked where the survey does not look.
+    /// The number of executed commands, asked over the path that the survey does not watch.
     fn answered(&self) -> u64 {
         commands(UnixStream::connect(self.folder.path().join("redis.sock")).unwrap())
     }
 
-    /// What a survey with `--measure` says while a driver loads it over TCP at a rate.
+    /// A survey with `--measure` while a driver loads the server over TCP at a rate.
     fn surveyed(&self, lasthop: &Lasthop) -> Ran {
         let url = format!("redis://127.0.0.1:{}", self.port);
         let fixed = ["--command", "PING", "-c", "4", "--rate", "5000", "-d", "5m", "--quiet"];
@@ -59,8 +59,8 @@ impl Redis {
     }
 }
 
-/// Waits until a driver is at work: a server has answered so many requests more. The connections by which the driver tries
-/// the server have ended by then.
+/// Waits until a server has answered so many further requests. The connections by which the driver tries the server
+/// have then ended.
 pub fn is_loaded(answered: impl Fn() -> u64, requests: u64) {
     let (before, deadline) = (answered(), Instant::now() + Duration::from_secs(60));
     while answered() < before + requests {
@@ -69,7 +69,7 @@ pub fn is_loaded(answered: impl Fn() -> u64, requests: u64) {
     }
 }
 
-/// Commands that a Redis has answered, this one included.
+/// The number of commands that a Redis has executed, including this one.
 pub fn commands(mut connection: impl Read + Write) -> u64 {
     connection.write_all(b"INFO stats\r\nQUIT\r\n").unwrap();
     let mut reply = String::new();
@@ -78,7 +78,7 @@ pub fn commands(mut connection: impl Read + Write) -> u64 {
     rest.lines().next().unwrap().parse().unwrap()
 }
 
-/// The run starts a server of its own, and leaves alone what it surveys.
+/// The run starts its own server, and leaves the surveyed server alone.
 #[test]
 fn what_is_not_known_is_measured() {
     if !have("redis-server") {
@@ -93,7 +93,7 @@ fn what_is_not_known_is_measured() {
         ran.stderr
     );
     assert_eq!(lasthop.runs().len(), 1, "{}", ran.stderr);
-    // A busy machine may have no result in that time, and says so.
+    // On a busy machine the run may have no result in that time, and says so.
     let measured = !ran.stderr.contains("redis ended undecided: `lasthop report ");
     assert_eq!(ran.code, Some(i32::from(!measured)), "{}", ran.stderr);
     let outlook = &ran.json()["links"][0]["outlook"];

@@ -1,4 +1,4 @@
-//! `lasthop survey` beside stacks of real programs: each link is found, called what it is, and counted, and none is
+//! `lasthop survey` beside stacks of real programs: each link is found, named correctly and counted, and none is
 //! invented.
 
 use std::{
@@ -24,13 +24,13 @@ use crate::{
     survey_measure::{commands, is_loaded},
 };
 
-/// The servers of an experiment, as long as this lives: its driver is in the first trial, which lasts.
+/// The servers of an experiment until dropped: the driver stays in its first, long trial.
 struct Stack<'a> {
     lasthop: &'a Lasthop,
     run: Child,
 }
 
-/// The driver sends so few requests that they do not matter, or as many as a test wants.
+/// Options of a long run, with a rate that is negligible, or chosen by the test.
 fn lasting<'a>(experiment: &'a str, choices: &[&'a str], rate: &'a str) -> Vec<&'a str> {
     let long = [
         "--rounds=1",
@@ -70,7 +70,7 @@ impl<'a> Stack<'a> {
         Self::start(lasthop, lasthop.command(lasting(experiment, choices, "1")))
     }
 
-    /// Where a service listens.
+    /// The listening address of a service.
     #[track_caller]
     fn address(&self, service: &str) -> String {
         let found = addresses(self.lasthop, service).pop();
@@ -86,11 +86,11 @@ impl Drop for Stack<'_> {
     }
 }
 
-/// A link that a stack has: the service at its end, its name, its shape, and requests over it for one to the stack where
-/// segments tell.
+/// A link of a stack: the service at its end, its name, its shape, and requests over the link per request to the stack
+/// if segments show them.
 type Known = (&'static str, &'static str, &'static str, Option<f64>);
 
-/// Loads a stack, and finds exactly these links in it. Returns them in this order.
+/// Loads a stack, and checks that the survey finds exactly these links. Returns them in this order.
 #[track_caller]
 fn every_link(stack: &Stack<'_>, front: &str, path: &str, known: &[Known]) -> Vec<Link> {
     const REQUESTS: u32 = 1_000;
@@ -116,7 +116,7 @@ fn every_link(stack: &Stack<'_>, front: &str, path: &str, known: &[Known]) -> Ve
     links
 }
 
-/// A copy of an experiment under its own name, because its packages are installed for that, with texts replaced.
+/// A copy of an experiment with replaced texts, under its own name, because its packages are installed for that name.
 #[track_caller]
 fn edited(lasthop: &Lasthop, experiment: &str, edits: &[(&str, &str, &str)]) -> String {
     lasthop.run(["new", experiment, "--from", experiment]).ok();
@@ -129,7 +129,7 @@ fn edited(lasthop: &Lasthop, experiment: &str, edits: &[(&str, &str, &str)]) -> 
     format!("./{experiment}")
 }
 
-/// Connections for each request, or kept ones, from one nginx to four processes that are one server.
+/// One connection per request, or kept connections, from one nginx to four processes that count as one server.
 #[test]
 fn workers_are_one_server() {
     if !have("nginx") || !have_python("nginx-gunicorn") {
@@ -174,8 +174,8 @@ fn node_asks_redis() {
     every_link(&stack, "node", "/5", &[(known.0, known.1, known.2, Some(5.0))]);
 }
 
-/// PDO asks on a kept connection whether that is alive, before anything else. A connection that begins with a login is no
-/// request, and no number of requests is said.
+/// PDO checks a kept connection before each use. On a connection that begins with a login, requests cannot be counted,
+/// and the survey gives no number.
 #[test]
 fn php_asks_mariadb() {
     if !have_setup("php-mariadb") {
@@ -199,7 +199,7 @@ fn php_asks_mariadb() {
     }
 }
 
-/// Two links, the second of connections that the pooler keeps.
+/// Two links; the pooler keeps the connections of the second.
 #[test]
 fn go_asks_postgresql_through_pgbouncer() {
     if !have_setup("go-postgres") || !have("pgbouncer") || !have_postgres("postgres") {
@@ -265,7 +265,7 @@ fn memcached_is_asked() {
     the_only(&links).requested(2_000, 0.05);
 }
 
-/// What it is given goes to one server and the other in turns: three links.
+/// HAProxy sends requests to one server and the other in turns: three links.
 #[test]
 fn haproxy_has_a_link_to_each_server() {
     if !have("haproxy") || !have("redis-server") {
@@ -331,7 +331,7 @@ fn a_connected_socket_of_udp_has_a_server() {
     assert!(link["load"].is_null(), "{link}");
 }
 
-/// Where lasthop sees no process but its own, the other end may be on any machine.
+/// If lasthop sees only its own processes, the other end may be on any machine.
 #[test]
 fn a_link_whose_other_end_is_out_of_sight_is_left_out() {
     if !have_namespaces() || !have("unshare") {
@@ -356,7 +356,7 @@ fn a_link_whose_other_end_is_out_of_sight_is_left_out() {
     assert!(has_it(&mut plain));
 }
 
-/// Others' processes have no name, one's own have, and what is missing is said.
+/// Other users' processes have no names, the user's own have, and the survey says what is missing.
 #[test]
 fn an_ordinary_user_sees_what_he_may() {
     if !can_be_somebody_else() || !have("redis-server") {
@@ -422,14 +422,14 @@ fn in_containers(world: &World, experiment: &str, service: &str, choices: &[&str
     links
 }
 
-/// Whether the container of an end has the name that the engine knows.
+/// Checks that the container of an end has its name in the engine.
 #[track_caller]
 fn has_a_name(link: &Link, end: &str) {
     let place = link.link[end]["place"].as_str().unwrap_or_default();
     assert!(place.starts_with("container lasthop-"), "{link:#?}");
 }
 
-/// A port that the packet filter publishes has one link, from the client to the server in the container.
+/// Checks that a port published by the packet filter has one link, from the client to the server in the container.
 #[track_caller]
 fn is_translated(links: &[Link]) {
     let link = the_only(links);
@@ -440,7 +440,8 @@ fn is_translated(links: &[Link]) {
     has_a_name(link, "server");
 }
 
-/// By a rule of the packet filter alone, in namespaces of the test's own; each connection is over before a look.
+/// A redirection by a rule of the packet filter alone, in namespaces of the test's own. Each connection ends before a
+/// look.
 #[test]
 fn a_redirected_port_without_a_container() {
     if !have_engine("podman") {
@@ -506,7 +507,7 @@ fn every_link_of_containers_of_podman() {
     every_link_of_containers("podman", is_translated);
 }
 
-/// Its proxy has two links.
+/// Docker's proxy has two links.
 #[test]
 fn every_link_of_containers_of_docker() {
     every_link_of_containers("docker", |links| {

@@ -1,4 +1,4 @@
-//! What another user of the machine can do to `lasthop survey`.
+//! Attacks by another user of the machine on `lasthop survey`.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use crate::{
     survey::{links_of, the_only},
 };
 
-/// A connection of this process, and the survey that shows it.
+/// A survey that shows a connection of this process.
 fn survey_of(lasthop: &Lasthop, address: &str) -> Command {
     lasthop.command([
         "survey", "--for", "100ms", "--quiet", "--format", "json", "--only", address,
@@ -36,11 +36,11 @@ fn seen(command: &mut Command) -> (Value, Vec<String>) {
     (seen, missing)
 }
 
-/// Another user's processes, each in a network namespace of its own.
+/// Another user's processes, each in its own network namespace.
 struct Namespaces(Child);
 
 impl Namespaces {
-    /// `None` if this machine lets no user make them.
+    /// Starts the processes; `None` if users cannot make namespaces on this machine.
     fn start(many: usize) -> Option<Self> {
         let each = "unshare --user --net sleep 1000 &".repeat(many);
         let mut command = Command::new("sh");
@@ -73,7 +73,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// More than are looked into, and more than there are files for.
+/// More namespaces than a survey looks into, and more than it can open files.
 #[test]
 fn a_user_with_many_network_namespaces_hides_no_link_of_others() {
     const FILES: u64 = 120;
@@ -94,7 +94,7 @@ fn a_user_with_many_network_namespaces_hides_no_link_of_others() {
             rlim_cur: files,
             rlim_max: files,
         };
-        // SAFETY: it reads the limit, which lives as long as the closure.
+        // SAFETY: the call reads the limit, which lives as long as the closure.
         let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -121,7 +121,7 @@ fn a_user_with_many_network_namespaces_hides_no_link_of_others() {
     }
 }
 
-/// A mount option of `/proc`.
+/// With the mount option of `/proc` that hides other users' processes.
 #[test]
 fn processes_that_are_not_even_listed_are_said_to_be_missing() {
     if !can_be_somebody_else() || !have_namespaces() {

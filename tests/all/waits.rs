@@ -1,4 +1,4 @@
-//! Every wait of a run has an end: at the user's word, with the guard, or at a deadline.
+//! Every wait of a run ends: by a signal of the user, with the guard, or at a deadline.
 
 use crate::common;
 
@@ -29,10 +29,10 @@ const RUN: [&str; 7] = [
     "--no-progress",
 ];
 const WORD: &str = "interrupted: stopping the servers; press Ctrl-C again to stop at once";
-/// Generous: the machine may be busy.
+/// Generous, because the machine may be busy.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A lasthop whose standard error is listened to.
+/// A lasthop whose standard error is read.
 struct Heard {
     child: Child,
     lines: Receiver<String>,
@@ -57,7 +57,7 @@ impl Heard {
         }
     }
 
-    /// Waits until it says this.
+    /// Waits until lasthop prints this.
     #[track_caller]
     fn says(&mut self, text: &str) {
         let deadline = Instant::now() + LONG;
@@ -73,7 +73,7 @@ impl Heard {
         }
     }
 
-    /// Waits for its end, and yields the code and everything it said.
+    /// Waits for the end. Returns the exit code and the whole output.
     #[track_caller]
     fn ends(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
@@ -96,7 +96,7 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 fn send(pid: i32, signal: i32) {
-    // SAFETY: kill has no memory effects; the number is that of a process that this test started.
+    // SAFETY: kill has no memory effects; the pid is of a process that this test started.
     unsafe { libc::kill(pid, signal) };
 }
 
@@ -114,12 +114,13 @@ fn guard(lasthop: &Lasthop) -> i32 {
         .unwrap()
 }
 
-/// What failed, according to the newest record.
+/// Failures in the newest record.
 fn failures(lasthop: &Lasthop) -> String {
     lasthop.run(["report", "last", "--format=json"]).ok().json()["failures"].to_string()
 }
 
-/// Says the word to a run: it hears it, ends as interrupted, and has neither failed nor left anything. Yields what it said.
+/// Signals a run, and checks that it says so, ends as interrupted, and has neither failed nor left anything. Returns
+/// the output.
 #[track_caller]
 fn interrupt(mut run: Heard, word: i32, lasthop: &Lasthop) -> String {
     signal(&run.child, word);
@@ -131,7 +132,7 @@ fn interrupt(mut run: Heard, word: i32, lasthop: &Lasthop) -> String {
     said
 }
 
-/// The run was cut off, lost nothing and left nothing; it goes on, and comes to its end.
+/// Checks that the run was interrupted, lost nothing and left nothing, and that it resumes and completes.
 #[track_caller]
 fn goes_on(lasthop: &Lasthop) {
     lasthop.assert_nothing_left();
@@ -144,7 +145,7 @@ fn goes_on(lasthop: &Lasthop) {
     lasthop.assert_nothing_left();
 }
 
-/// The experiment of `lasthop new`, whose server does not listen before a file `gate` is there.
+/// The experiment of `lasthop new`, whose server listens only once a file `gate` exists.
 struct Gated {
     lasthop: Lasthop,
     waiting: PathBuf,
@@ -155,7 +156,7 @@ impl Gated {
     fn new() -> Self {
         let lasthop = Lasthop::new();
         lasthop.run(["new", "mine"]).ok();
-        // Where the account that it runs as may write.
+        // A folder that the server's account can write.
         let folder = lasthop.home().join("open");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
@@ -177,7 +178,7 @@ impl Gated {
         Self { lasthop, waiting, gate }
     }
 
-    /// Its server has begun and does not listen.
+    /// Starts a run, and waits until its server runs without listening.
     fn start(&self) -> Heard {
         let arguments = [
             "run",
@@ -208,7 +209,7 @@ fn a_server_that_is_awaited_is_not_awaited_after_the_word() {
     goes_on(&gated.lasthop);
 }
 
-/// What a server may make in its folder: pipes that nobody writes to, and a file without end.
+/// A server's traps in its folder: pipes without a writer, and an endless file.
 const TRAPS: &str = "def main():
     runtime = os.environ['RUNTIME']
     os.makedirs(runtime + '/data', exist_ok=True)
@@ -267,7 +268,7 @@ fn a_second_word_ends_at_once_and_leaves_nothing() {
     gated.lasthop.wait_until_gone();
 }
 
-/// Before lasthop has come to anything but the signals themselves.
+/// Both signals arrive before lasthop does anything else.
 #[test]
 fn two_words_at_once_leave_nothing_if_the_guard_is_stopped() {
     let gated = Gated::new();
@@ -295,7 +296,7 @@ fn a_preparation_is_cut_off() {
         "--budget=60s",
     ];
     let run = Heard::start(lasthop.command(run));
-    // Programs are asked for their versions before.
+    // Versions of programs are read before.
     lasthop.wait_for_run(1);
     let prepares = |line: &String| line.contains("initdb") || line.contains("/bin/postgres");
     eventually("a preparation", || lasthop.processes().iter().any(prepares));
@@ -334,7 +335,7 @@ fn a_guard_that_does_not_answer_ends_the_run() {
     let gated = Gated::new();
     let run = gated.start();
     send(guard(&gated.lasthop), libc::SIGSTOP);
-    // The server listens: a driver is asked for.
+    // The server listens: a driver is requested.
     gated.open();
     let (code, said) = run.ends();
     assert_eq!(code, Some(130), "{said}");
@@ -380,7 +381,7 @@ fn a_container_engine_that_hangs_is_named_and_given_up() {
     run.says(WORD);
     run.says("waiting for ");
     assert!(!run.has_ended(), "it waits for docker");
-    // The engine never comes round.
+    // The engine never replies.
     let (code, said) = run.ends();
     assert_eq!(code, Some(130), "{said}");
     assert!(
@@ -391,7 +392,7 @@ fn a_container_engine_that_hangs_is_named_and_given_up() {
     let cleaned = world.run(&["clean"]).ok();
     assert!(cleaned.stderr.contains("1 container"), "{}", cleaned.stderr);
     let after = world.inventory();
-    // dockerd keeps chains that it has made for its first network.
+    // dockerd keeps the chains of its first network.
     for what in ["containers", "networks", "volumes", "links", "mounts", "cgroups"] {
         assert_eq!(after[what], before[what], "{what}");
     }
@@ -403,7 +404,7 @@ fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The experiment of `lasthop new` with a driver that is this script; yields code and causes of failure.
+/// The experiment of `lasthop new` with this script as its driver. Returns exit code and causes of failure.
 fn driven_by(text: &str) -> (Option<i32>, String) {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
@@ -426,7 +427,8 @@ fn driven_by(text: &str) -> (Option<i32>, String) {
     (ran.code, ran.json()["failures"].to_string())
 }
 
-/// Says its first line, and what comes after its first request. `asked` reads a request, and `$name` is that of its case.
+/// A driver that prints its first line, and runs `after` once the first request has come. `asked` reads a request, and
+/// `$name` is its case.
 fn answering(after: &str) -> String {
     format!(
         "asked() {{ read -r line && name=${{line#*'\"case\":\"'}} && name=${{name%%'\"'*}}; }}\n\
@@ -484,7 +486,7 @@ fn numbers_that_cannot_be_are_a_failure() {
     }
 }
 
-/// Another driver in its place does not know what the dead one had prepared.
+/// A new driver would not know the cases that the dead one had prepared.
 #[test]
 fn a_driver_that_dies_in_a_preparation_takes_the_other_cases_along() {
     let (code, failures) = driven_by(&answering(
@@ -502,7 +504,7 @@ fn a_driver_that_dies_in_a_preparation_takes_the_other_cases_along() {
     );
 }
 
-/// A run whose ssh is this script.
+/// A run with this script as its ssh.
 fn over(lasthop: &Lasthop, text: &str) -> Heard {
     let bin = lasthop.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -517,7 +519,7 @@ fn a_host_that_floods_or_hangs_is_given_up() {
     for (ssh, cause) in [
         ("exec tr '\\0' x </dev/zero", "it wrote a line of more than 65536 bytes"),
         ("exec yes", "it printed more than 200 lines"),
-        // It asks for an executable that is longer than a pipe holds, and does not read it.
+        // The script asks for an executable that is longer than a pipe holds, and never reads it.
         (
             "echo folder /tmp/none; echo kernel; exec sleep 1000",
             "it did not answer within 30s",
