@@ -1,4 +1,4 @@
-//! The directories and addresses that a run gives to a service, for its templates. Plain data.
+//! The directories and addresses that a run gives to its services, for templates. Plain data.
 //!
 //! Each service has two directories and writes only there:
 //!
@@ -7,9 +7,9 @@
 //! | `directory` | in the run record, `services/ROUND/STACK/SERVICE` | rendered files, `app`, `log`; its working directory | kept |
 //! | `runtime` | in the sandbox, `ROUND.STACK/SERVICE` | socket, pid files, temporary files, data of databases | removed |
 //!
-//! If lasthop is root, servers run as another account, which cannot enter the run record. Then `directory` is a folder in
-//! `runtime`, and the record keeps the log and a copy of the files. The same happens if the path of the record contains
-//! characters with a special meaning in configuration files or in a shell.
+//! If lasthop is root, servers run as another account, which cannot enter the run record. Then `directory` is a folder
+//! in `runtime`, and the record keeps the log and a copy of the files. The same applies if the path of the record
+//! contains characters with a special meaning in configuration files or in a shell.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub struct Bindings {
     /// By service name, in start order.
     pub services: IndexMap<String, ServiceBinding>,
     pub account: Account,
-    /// The password of the run: a random word that other users of this machine do not know.
+    /// The run's password: a random word that other users of this machine do not know.
     pub secret: String,
     /// CPUs that the services may run on; empty means all.
     pub cpus: Vec<u32>,
@@ -46,12 +46,12 @@ pub struct Bindings {
 /// The user that services run as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Name, or the number if it has none.
+    /// Name of the user, or the number of a user without a name.
     pub user: String,
-    /// Name of the primary group, or the number if it has none.
+    /// Name of the primary group, or the number of a group without a name.
     pub group: String,
     pub is_root: bool,
-    /// Numbers of user and group.
+    /// Numbers of the user and the group.
     pub ids: (u32, u32),
 }
 
@@ -59,51 +59,52 @@ pub struct Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBinding {
     pub name: String,
-    /// Absolute path of its rendered files: its folder in the run record, unless it cannot use that.
+    /// Absolute path of the folder of rendered files: the service's folder in the run record, unless its account cannot
+    /// enter that.
     pub directory: PathBuf,
-    /// Its folder in the run record: absolute, kept.
+    /// The service's folder in the run record: absolute, kept.
     pub record: PathBuf,
-    /// The account that it runs as, if not lasthop's own.
+    /// The account that the service runs as, if not lasthop's own.
     pub account: Option<Account>,
-    /// What it needs in folders that this account cannot enter.
+    /// Files that the service needs in folders that this account cannot enter.
     pub needed: Vec<PathBuf>,
-    /// Where `lasthop setup` installs the packages that it names, by language.
+    /// The folders in which `lasthop setup` installs the service's packages, by language.
     pub packages: BTreeMap<&'static str, PathBuf>,
     /// A folder in the sandbox that all services of the same recipe share during a run.
     pub cache: PathBuf,
-    /// Its folder in the sandbox: absolute, short, private, removed with the run.
+    /// The service's folder in the sandbox: absolute, short, private, removed with the run.
     pub runtime: PathBuf,
-    /// If lasthop is root: a folder of root's own with a second name of its Unix socket and the files of its `app`, for
-    /// whoever connects or drives. What is in its other folders, the service can exchange at any time.
+    /// If lasthop is root: a folder of root's own with a second name of the Unix socket and the files of `app`, for
+    /// clients and the driver. The service can exchange the content of its other folders at any time.
     pub outside: Option<PathBuf>,
-    /// Whether it runs in a container, which does not have `outside`.
+    /// Whether the service runs in a container, which does not have `outside`.
     pub in_container: bool,
     pub transport: Transport,
-    /// The address where clients reach it. It differs from `listen` by what `outside` has, and by the methods below,
-    /// which say why.
+    /// The address where clients reach the service. It differs from `listen` if `outside` has a second name of the
+    /// socket, and as the methods below say.
     pub address: Address,
-    /// The address where it listens.
+    /// The address where the service listens.
     pub listen: Address,
-    /// The files of TLS, for transports that use it.
+    /// The TLS files, for transports that use TLS.
     pub tls: Option<TlsFiles>,
-    /// Where the server keeps what clients trust, if not the authority of the run. lasthop copies it to `tls.authority`,
-    /// where the server's account cannot exchange it.
+    /// The authority that clients trust, in the server's own file, if not that of the run. lasthop copies it to
+    /// `tls.authority`, where the server's account cannot exchange it.
     pub own_authority: Option<PathBuf>,
-    /// Absolute path of its executable.
+    /// Absolute path of the executable.
     pub program: PathBuf,
-    /// A free TCP port on 127.0.0.1, for servers that need a second one; or why there is none, which is in the way of
-    /// those only.
+    /// A free TCP port on 127.0.0.1, for servers that need a second port, or why there is none. The error affects only
+    /// these servers.
     pub spare_port: Result<u16, String>,
 }
 
 /// PEM files of the run's private certificate authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// What clients trust.
+    /// The certificate of the authority that clients trust.
     pub authority: PathBuf,
     /// The server's certificate chain.
     pub certificate: PathBuf,
-    /// The server's key, readable by its owner only, which is the account that servers run as.
+    /// The server's key, readable only by its owner, which is the account that servers run as.
     pub key: PathBuf,
 }
 
@@ -116,13 +117,13 @@ pub fn server_name(service: &str, index: usize) -> String {
     }
 }
 
-/// The service that a server belongs to. Names of services have no `-`.
+/// The service that a server belongs to, as names of services have no `-`.
 pub fn service_of(server: &str) -> &str {
     server.split('-').next().unwrap_or(server)
 }
 
 impl ServiceBinding {
-    /// Over TCP: it listens on every address of a network of its own, and clients reach it at `ip`.
+    /// Makes a TCP server listen on every address of its own network namespace, where clients reach it at `ip`.
     pub fn listen_behind(&mut self, ip: IpAddr) {
         if let Address::Tcp(address) = &mut self.address {
             self.listen = Address::Tcp((Ipv4Addr::UNSPECIFIED, address.port()).into());
@@ -130,7 +131,7 @@ impl ServiceBinding {
         }
     }
 
-    /// Over an IP network: clients reach it at `ip`, and it listens there, too, if it would listen on loopback.
+    /// Lets clients reach the service at `ip`, over an IP network. A service on loopback listens at `ip` instead.
     pub fn offer_at(&mut self, ip: IpAddr) {
         if self.listen.ip().is_some_and(|own| own.is_loopback()) {
             self.listen.set_ip(ip);
@@ -138,13 +139,14 @@ impl ServiceBinding {
         self.address.set_ip(ip);
     }
 
-    /// Its Unix socket has another path, the same in every container, and outside of them `second` if there is one.
+    /// Moves the Unix socket to a path that is equal in every container. Outside of containers, `second` replaces the
+    /// path if given.
     pub fn move_socket(&mut self, path: PathBuf, second: Option<PathBuf>) {
         self.address = Address::Unix(second.unwrap_or_else(|| path.clone()));
         self.listen = Address::Unix(path);
     }
 
-    /// Where another service reaches it; `None` is the driver.
+    /// The address at which another service reaches this one; `None` is the driver.
     pub fn address_for(&self, client: Option<&Self>) -> &Address {
         let sees_its_folder = client.is_some_and(|client| client.in_container) && self.listen.path().is_some();
         if sees_its_folder { &self.listen } else { &self.address }

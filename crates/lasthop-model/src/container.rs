@@ -4,37 +4,37 @@ use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 
-/// A container with everything filled in.
+/// A container's settings, with everything filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedContainer {
     pub network: Network,
     pub publish: Option<Publish>,
-    /// Name of the engine's volume with its Unix socket; `None` if that is in a folder of the run.
+    /// Name of the engine's volume with the Unix socket; `None` if the socket is in a folder of the run.
     pub volume: Option<String>,
     /// CPU limit, in the engine's syntax.
     pub cpus: Option<String>,
     /// Memory limit, in the engine's syntax.
     pub memory: Option<String>,
-    /// Kernel settings of its network namespace.
+    /// Kernel settings of the container's network namespace.
     pub sysctls: IndexMap<String, String>,
 }
 
-/// Which network namespace a container has.
+/// The network namespace of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Its own, with a veth pair to a bridge of the run.
+    /// A namespace of its own, with a veth pair to a bridge of the run.
     Bridge,
-    /// The host's.
+    /// The host's namespace.
     Host,
-    /// Its own, with nothing but loopback.
+    /// A namespace of its own, with only loopback.
     None,
-    /// That of another service's container, as in a Pod.
+    /// The namespace of another service's container, as in a Pod.
     Service(String),
-    /// A supervisor starts it in the supervisor's container.
+    /// The container of a supervisor, which starts the service.
     Inside(String),
 }
 
-/// Where a container's port is published.
+/// The address where a container's port is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publish {
     /// 127.0.0.1

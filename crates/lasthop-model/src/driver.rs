@@ -1,4 +1,4 @@
-//! Who drives, and where.
+//! The driver: lasthop or a classic tool, and where it runs.
 
 use std::{
     fmt,
@@ -18,16 +18,16 @@ pub const NAMESPACES: &str = "/run/netns";
 pub enum DriverAt {
     /// A network namespace that lasthop creates and that ends with the run.
     NewNamespace,
-    /// An existing one: a name that `ip netns` knows, or the path of its file.
+    /// An existing namespace: a name that `ip netns` knows, or the path of its file.
     Namespace(String),
-    /// Another host, as ssh knows it.
+    /// Another host, by its name for ssh.
     Host(Login),
 }
 
 /// `[user@]host[:port]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// What ssh takes as its destination.
+    /// ssh's destination.
     pub destination: String,
     pub port: Option<u16>,
 }
@@ -55,9 +55,9 @@ fn is_name(name: &str) -> bool {
 impl FromStr for Login {
     type Err = ();
 
-    /// An IPv6 address with a port is in brackets.
+    /// Reads a host; an IPv6 address with a port is in brackets.
     fn from_str(text: &str) -> Result<Self, ()> {
-        // At the last `@`, as ssh does it: the name of a user may contain one.
+        // Split at the last `@`, as ssh does: the name of a user may contain an `@`.
         let (user, place) = text
             .rsplit_once('@')
             .map_or((None, text), |(user, place)| (Some(user), place));
@@ -79,7 +79,7 @@ impl FromStr for Login {
                 .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
         };
         let destination = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
-        // ssh would take a host that begins with `-` as an option.
+        // ssh would read a host that begins with `-` as an option.
         let good = user != Some("")
             && !host.is_empty()
             && (!host.contains(':') || is_six())
@@ -94,7 +94,7 @@ impl DriverAt {
     /// File of the namespace; `None` for other places.
     pub fn namespace_file(&self) -> Option<PathBuf> {
         match self {
-            // An absolute path takes the folder's place.
+            // `join` replaces the folder if `name` is an absolute path.
             Self::Namespace(name) => Some(PathBuf::from(NAMESPACES).join(name)),
             _ => None,
         }
@@ -140,30 +140,29 @@ impl From<DriverAt> for String {
     }
 }
 
-/// What a driver on another host needs besides the host's name.
+/// Settings of a driver on another host, besides the host's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
-    /// `KEY=VALUE`, as ssh's `-o` takes them.
+    /// Values of ssh's `-o`, as `KEY=VALUE`.
     pub options: Vec<String>,
-    /// ssh's `-F`.
+    /// The file of ssh's `-F`.
     pub config: Option<PathBuf>,
-    /// Path to lasthop on that host, used instead of a copy of this one.
+    /// Path of lasthop on that host, used instead of a copy of this executable.
     pub program: Option<String>,
     /// Address of this machine on which services listen for the driver.
     pub listen: Option<IpAddr>,
 }
 
-/// Which classic tool drives, and how.
+/// A classic tool as the driver, and its load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolChoice {
-    /// Name of the tool.
     pub tool: String,
-    /// The tool's flags that shape the load. If there are none, they are made from the case.
+    /// The tool's flags that shape the load. If empty, lasthop derives them from the case.
     #[serde(default)]
     pub flags: Vec<String>,
-    /// Requests per trial, for tools that stop by count. If not given, as many as fill the trial.
+    /// Requests per trial, for tools that stop by count. `None` for as many as fill the trial.
     #[serde(default)]
     pub count: Option<u64>,
 }

@@ -12,7 +12,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// In the order in which they are tried.
+    /// All engines, in the order in which they are tried.
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
     pub fn name(self) -> &'static str {

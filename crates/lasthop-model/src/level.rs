@@ -15,7 +15,7 @@ pub enum Level {
     Text(String),
 }
 
-/// As somebody writes it.
+/// The schema of a level as users write it.
 impl JsonSchema for Level {
     fn schema_name() -> Cow<'static, str> {
         "Level".into()
@@ -37,7 +37,7 @@ impl fmt::Display for Level {
 }
 
 impl Level {
-    /// A word; `None` for numbers and switches.
+    /// The text of a word; `None` for numbers and switches.
     #[must_use]
     pub fn word(&self) -> Option<&str> {
         match self {
@@ -57,7 +57,7 @@ impl From<&str> for Level {
     }
 }
 
-/// Levels as somebody writes them.
+/// Levels as users write them.
 #[must_use]
 pub fn texts(levels: &Levels) -> IndexMap<String, String> {
     levels
@@ -66,7 +66,7 @@ pub fn texts(levels: &Levels) -> IndexMap<String, String> {
         .collect()
 }
 
-/// Levels in the JSON of a result, which has all of them as text.
+/// Serialises levels for the JSON of a result, where all are text.
 pub mod as_text {
     use indexmap::IndexMap;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -86,5 +86,5 @@ pub mod as_text {
     }
 }
 
-/// Chosen level of each factor that applies, in the order of the experiment's factors.
+/// The chosen level of each factor that applies, in the order of the experiment's factors.
 pub type Levels = IndexMap<String, Level>;

@@ -1,17 +1,17 @@
-//! The values that the stages of lasthop hand on to each other. Plain data: no I/O, no clock.
+//! The values that the stages of lasthop pass to each other. Plain data: no I/O, no clock.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`level`], [`selection`], [`rate`] | factors, and what a run chooses among them |
-//! | [`program`], [`manager`] | an executable: how to find it, and what installs it |
-//! | [`binding`] | the places and addresses that a run gives to its services |
+//! | [`level`], [`selection`], [`rate`] | factors, and what a run selects from them |
+//! | [`program`], [`manager`] | an executable: how to find and install it |
+//! | [`binding`] | the directories and addresses that a run gives to its services |
 //! | [`service`], [`container`] | a service with everything filled in |
 //! | [`place`] | how and where a service was started |
 //! | [`quantity`] | durations and shares as people write them |
 //! | [`engine`] | container engines |
-//! | [`driver`] | who drives, and where |
-//! | [`observation`] | what the machine did during a trial |
-//! | [`profile`] | where CPU time went in a trial under observation |
+//! | [`driver`] | the driver: lasthop or a classic tool, and where it runs |
+//! | [`observation`] | readings of the machine during a trial |
+//! | [`profile`] | where CPU time went in a profile trial |
 //! | [`record`], [`run_name`] | the files of a run record, and its name |
 
 pub mod binding;

@@ -2,49 +2,51 @@
 
 use super::program::Packages;
 
-/// A package manager.
+/// A package manager of the system.
 #[derive(Debug)]
 pub struct Manager {
-    /// Its key in `packages`.
+    /// The manager's key in `packages`.
     pub name: &'static str,
-    /// Its programs, all on PATH where it is the one to ask.
+    /// The manager's programs. If all are on PATH, this manager is used.
     pub programs: &'static [&'static str],
-    /// What a name looks like. Managers take more: options, files, groups, `name-` for a removal.
+    /// Pattern of a package name. Managers accept more, which must be refused: options, files, groups, `name-` for a
+    /// removal.
     pub pattern: &'static str,
-    /// What a name is, with an example.
+    /// A package name in words, with an example.
     pub expected: &'static str,
-    /// Prints a line for each of the packages, whose names follow, that is installed, and complains about the others.
+    /// Prints a line for each installed package of those whose names follow, and complains about the others.
     pub installed: &'static [&'static str],
-    /// The name in such a line.
+    /// The name of the package in such a line.
     pub installed_name: fn(&str) -> Option<&str>,
-    /// Its lists of packages, if somebody has to update them.
+    /// The lists of packages, if they need an update before an installation.
     pub lists: Option<Lists>,
-    /// Installs the packages whose names follow, and asks nothing.
+    /// Installs the packages whose names follow, without questions.
     pub install: &'static [&'static str],
-    /// The same by hand.
+    /// The command for an installation by hand.
     pub by_hand: &'static str,
     /// Whether installing needs root.
     pub root: bool,
 }
 
-/// A package manager of a language, which installs into a folder of the experiment, where that disturbs nothing else.
+/// A package manager of a language. It installs into a folder of the experiment, where packages disturb nothing else.
 #[derive(Debug)]
 pub struct Language {
-    /// Its key in `packages`; its folder in the data folder; its attribute in templates.
+    /// The language's key in `packages`, folder in the data folder, and attribute in templates.
     pub name: &'static str,
     pub packages: &'static str,
-    /// What a name with its version looks like: no option, no file.
+    /// Pattern of a name with its version: no option, no file.
     pub pattern: &'static str,
     pub expected: &'static str,
-    /// Ends well where it can install.
+    /// Succeeds if the language can install here.
     pub works: &'static [&'static str],
-    /// The package of the system that it needs for that, as each of `MANAGERS` calls it.
+    /// The package of the system that `works` needs, by its name for each of `MANAGERS`.
     pub needs: [&'static str; 5],
-    /// There are programs in the folder `bin` of its folder, and the machine may have others with packages of their own.
+    /// Whether packages put programs into `bin` of the folder. The machine may have others with packages of their own.
     pub programs: bool,
-    /// Installing a package may execute what comes with it: `setup.py` of one without a wheel, `extconf.rb` of a gem.
+    /// Whether an installation may execute code of a package: `setup.py` of a package without a wheel, `extconf.rb` of
+    /// a gem.
     pub runs_scripts: bool,
-    /// A file in the folder, and the command that makes it.
+    /// A file of the folder, and the command that creates it.
     pub base: Option<(&'static str, &'static [&'static str])>,
     /// Installs the packages whose names follow. `FOLDER` is the folder.
     pub install: &'static [&'static str],
@@ -57,7 +59,7 @@ pub static LANGUAGES: [&Language; 5] = [
         pattern: r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.+!_-]*$",
         expected: "a requirement with its version such as \"flask==3.1.3\"",
         // Debian's python3 has `venv` but not `ensurepip`, which is in the package python3-venv.
-        // Isolated (`-I`), or a file of the working directory that is called `venv.py` would be executed.
+        // Isolated (`-I`), because a `venv.py` in the working directory would be executed otherwise.
         works: &["python3", "-I", "-c", "import ensurepip, venv"],
         needs: ["python3-venv", "python3", "python3", "python", "python3"],
         programs: true,
@@ -74,7 +76,7 @@ pub static LANGUAGES: [&Language; 5] = [
             "--",
         ],
     },
-    // No `--`, after which gem expects build flags.
+    // Without `--`, after which gem expects build flags.
     &Language {
         name: "gems",
         packages: "Ruby gems",
@@ -95,7 +97,7 @@ pub static LANGUAGES: [&Language; 5] = [
             "FOLDER/bin",
         ],
     },
-    // No program of a package runs.
+    // `--ignore-scripts`, so that no code of a package runs.
     &Language {
         name: "npm",
         packages: "npm packages",
@@ -117,8 +119,8 @@ pub static LANGUAGES: [&Language; 5] = [
             "--",
         ],
     },
-    // Without what an artifact depends on: the experiment names that, too. A file has no version in its name, so that another
-    // one replaces it.
+    // Dependencies of an artifact are not installed: the experiment must name them too. Names of files have no version,
+    // so that a new version replaces the old one.
     &Language {
         name: "maven",
         packages: "Maven artifacts",
@@ -137,7 +139,7 @@ pub static LANGUAGES: [&Language; 5] = [
             "FOLDER",
         ],
     },
-    // A module that needs the packages, beside all that they need: who builds there asks no network.
+    // A module that requires the packages and all their dependencies, so that a build needs no network.
     &Language {
         name: "go",
         packages: "Go packages",
@@ -158,17 +160,17 @@ pub static LANGUAGES: [&Language; 5] = [
     },
 ];
 
-/// Lists of packages.
+/// A manager's lists of packages.
 #[derive(Debug)]
 pub struct Lists {
-    /// Prints what they know of the packages whose names follow.
+    /// Prints the entries of the packages whose names follow.
     pub query: &'static [&'static str],
-    /// The names of those that they know.
+    /// The names of the packages found in that output.
     pub known: fn(&str) -> Vec<&str>,
     pub update: &'static [&'static str],
 }
 
-/// A full stop is part of a version and begins no suffix, as of a file.
+/// A full stop must belong to a version; a suffix, as of a file, is refused.
 const PATTERN: &str = r"^[A-Za-z0-9_]([A-Za-z0-9_+-]|\.[0-9])*$";
 
 pub static APT: Manager = Manager {
@@ -181,7 +183,7 @@ pub static APT: Manager = Manager {
     lists: Some(Lists {
         query: &["apt-cache", "policy", "--"],
         known: policy,
-        // Through `env`, because sudo drops the variables of its caller.
+        // Through `env`, because sudo drops its caller's variables.
         update: &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"],
     }),
     install: &[
@@ -197,7 +199,7 @@ pub static APT: Manager = Manager {
     root: true,
 };
 
-/// The first that is on the machine is used.
+/// All managers of the system. The first that is on the machine is used.
 pub static MANAGERS: [&Manager; 5] = [
     &APT,
     &Manager {
@@ -208,7 +210,7 @@ pub static MANAGERS: [&Manager; 5] = [
         installed: &["rpm", "-q", "--queryformat", "%{NAME}\\n", "--"],
         installed_name: |line| Some(line.trim_end()),
         lists: None,
-        // No `--`, which dnf5 takes only since 5.4.3; no name begins with `-`.
+        // Without `--`, which dnf5 accepts only since 5.4.3; no name begins with `-`.
         install: &["dnf", "install", "--assumeyes", "--setopt=install_weak_deps=False"],
         by_hand: "dnf install",
         root: true,
@@ -252,7 +254,7 @@ pub static MANAGERS: [&Manager; 5] = [
 ];
 
 impl Manager {
-    /// The words of a command about these packages.
+    /// A command for these packages.
     pub fn command<'a>(words: &[&str], names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
         words
             .iter()
@@ -262,7 +264,7 @@ impl Manager {
     }
 }
 
-/// What to install by hand, because no name of it is known for this manager.
+/// Advice to install packages by hand, if they have no known name for this manager.
 pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String> {
     let named = |manager: &&Manager| packages.0.contains_key(manager.name);
     let known_by = MANAGERS
@@ -285,7 +287,7 @@ pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String>
     ))
 }
 
-/// `apt-cache policy` prints a paragraph for each package of the lists, `name:` first, then its candidate.
+/// Names of the packages that `apt-cache policy` knows. It prints a paragraph for each: `name:`, then its candidate.
 fn policy(text: &str) -> Vec<&str> {
     let mut name = "";
     let mut known = Vec::new();

@@ -1,17 +1,17 @@
-//! What the machine did during a trial.
+//! Readings of the machine during a trial.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// Readings between the start and the end of one trial.
+/// Readings for the time from the start to the end of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observations {
-    /// By role: the services of the trial's stack, by name. The driver measures its own cost.
+    /// Usage by role: the services of the trial's stack, by name. The driver measures its own cost.
     pub roles: IndexMap<String, RoleUsage>,
     pub machine: MachineUsage,
     pub network: NetworkCounters,
-    /// Where `TIME_WAIT` holds most local ports; `None` if there are few.
+    /// The server towards which sockets in `TIME_WAIT` hold the most local ports; `None` if they hold few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ports: Option<Box<HeldPorts>>,
 }
@@ -28,77 +28,77 @@ impl Observations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldPorts {
-    /// Services in whose network namespace they are; none for lasthop's or the driver's.
+    /// Services whose network namespace has these sockets; empty for lasthop's or the driver's.
     pub roles: Vec<String>,
     /// Address of the server.
     pub server: String,
     pub held: u64,
-    /// Number of ports that the kernel assigns by itself there.
+    /// Number of ports that the kernel assigns automatically there.
     pub range: u64,
-    /// Whether the kernel reuses them after a second (`net.ipv4.tcp_tw_reuse`).
+    /// Whether the kernel reuses the ports after a second (`net.ipv4.tcp_tw_reuse`).
     pub reused: bool,
 }
 
-/// What the processes of one role consumed, including children that have ended.
+/// Usage by the processes of a role, including children that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleUsage {
-    /// CPU time in nanoseconds: of the cgroup if the role has its own container, otherwise of its processes.
+    /// CPU time in nanoseconds: by the cgroup if the role has its own container, otherwise by its processes.
     pub cpu_ns: u64,
-    /// Context switches by waiting.
+    /// Context switches because a thread waited.
     pub voluntary_switches: u64,
-    /// Context switches by preemption.
+    /// Context switches because of preemption.
     pub involuntary_switches: u64,
-    /// Run delay: nanoseconds in which its threads were runnable but not running, added up, without threads that ended
-    /// during the trial. `None` if the kernel has no scheduler statistics, or if no process of the role is alive. Records of
-    /// earlier versions have none.
+    /// Run delay: total nanoseconds in which the role's threads were runnable but not running, without threads that
+    /// ended during the trial. `None` if the kernel has no scheduler statistics, if no process of the role is alive,
+    /// and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
     /// Processes alive at the end of the trial.
     pub processes: u32,
-    /// What the cgroup of its container counted for all processes in it; `None` without a container.
+    /// Counters of the container's cgroup for all processes in it; `None` without a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupUsage>,
 }
 
-/// The whole machine, added up over all CPUs. The kernel counts in ticks of 10 ms.
+/// Usage of the whole machine, summed over all CPUs. The kernel counts in ticks of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineUsage {
-    /// Monotonic nanoseconds between the readings.
+    /// Monotonic nanoseconds between the two readings.
     pub wall_ns: u64,
-    /// CPU time spent on anything: neither idle nor stolen.
+    /// CPU time that was neither idle nor stolen.
     pub busy_ns: u64,
     /// CPU time in software interrupts.
     pub softirq_ns: u64,
     /// CPU time that the hypervisor gave to others.
     pub steal_ns: u64,
-    /// CPU time of processes that are neither the driver nor a service nor lasthop, or below 0: the kernel samples in
-    /// ticks, and misses short runs between which a CPU idles. With one request under way it is up to a tenth of the
-    /// machine too low. Only a sum over many trials of all cases means something. Records of earlier versions have none
-    /// below 0.
+    /// CPU time of processes other than the driver, the services and lasthop. It may be below 0, because the kernel
+    /// samples in ticks and misses short runs between which a CPU idles. With one request under way, the value is too
+    /// low by up to a tenth of the machine. Only a sum over many trials of all cases is meaningful. Records of earlier
+    /// versions have no values below 0.
     pub foreign_ns: i64,
-    /// The same, by the clocks of the processes: exact, but only of those that lasthop can see, and that were there
-    /// before the round and after the trial. 0 in records of earlier versions.
+    /// CPU time of such processes by their own clocks: exact, but only for processes that lasthop can see and that
+    /// existed from before the round until after the trial. 0 in records of earlier versions.
     #[serde(default, skip_serializing_if = "crate::record::is_zero")]
     pub others_ns: u64,
 }
 
 impl MachineUsage {
-    /// CPU time that the hypervisor and other processes took; it may be below 0, as `foreign_ns` may.
+    /// CPU time that the hypervisor and other processes took. It may be below 0, like `foreign_ns`.
     #[must_use]
     pub fn taken_ns(&self) -> i64 {
         self.steal_ns.cast_signed() + self.foreign_ns
     }
 
-    /// The same in CPUs.
+    /// [`taken_ns`](Self::taken_ns) as a number of CPUs, at least 0.
     #[must_use]
     pub fn taken(&self) -> f64 {
         self.taken_ns().max(0) as f64 / self.wall_ns.max(1) as f64
     }
 }
 
-/// Counters of the kernel's network stack, for all sockets in the network namespaces of lasthop, the driver, and the
+/// Counters of the kernel's network stack, for all sockets in the network namespaces of lasthop, the driver and the
 /// services of the trial's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,10 +114,10 @@ pub struct NetworkCounters {
     /// Connections that a listener dropped, for a full accept queue or another reason (the kernel's `ListenDrops`).
     #[serde(default)]
     pub listen_drops: u64,
-    /// SYNs that were sent again, because nobody had answered them (the kernel's `TCPSynRetrans`).
+    /// SYNs sent again because they had no reply (the kernel's `TCPSynRetrans`).
     #[serde(default)]
     pub syns_retransmitted: u64,
-    /// TCP sockets in `TIME_WAIT` at the end.
+    /// TCP sockets in `TIME_WAIT` at the end of the trial.
     pub time_wait: u64,
     /// Connections opened from a port that was in `TIME_WAIT` towards the same server (the kernel's `TWRecycled`).
     #[serde(default)]
@@ -125,7 +125,7 @@ pub struct NetworkCounters {
 }
 
 impl NetworkCounters {
-    /// The sum with another namespace.
+    /// The sum with the counters of another namespace.
     pub fn and(self, other: Self) -> Self {
         Self {
             tcp_opened: self.tcp_opened + other.tcp_opened,
@@ -141,24 +141,24 @@ impl NetworkCounters {
     }
 }
 
-/// What a cgroup consumed during a trial, ended processes included, and how often its limit stopped it.
+/// Usage of a cgroup during a trial, including ended processes, and how often its CPU limit stopped it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CgroupUsage {
-    /// CPU time of the whole cgroup in nanoseconds, by its own account.
+    /// CPU time of the whole cgroup in nanoseconds, by the cgroup's account.
     pub cpu_ns: u64,
-    /// The same by the clocks of the role's processes, for comparison.
+    /// CPU time in nanoseconds by the clocks of the role's processes, for comparison.
     pub by_process_ns: u64,
-    /// Periods of the CPU limit that passed while something ran; 0 without a limit.
+    /// Periods of the CPU limit in which a process ran; 0 without a limit.
     pub periods: u64,
-    /// Periods in which it had used up its share and had to wait for the next.
+    /// Periods in which the cgroup used up its share and waited for the next period.
     pub throttled: u64,
-    /// Nanoseconds that it waited for the next period, its CPUs added up.
+    /// Nanoseconds of waiting for the next period, summed over CPUs.
     pub throttled_ns: u64,
 }
 
 impl CgroupUsage {
-    /// Adds what another cgroup, or the same in another trial, counted.
+    /// Adds the counters of another cgroup or another trial.
     pub fn add(&mut self, other: Self) {
         self.cpu_ns += other.cpu_ns;
         self.by_process_ns += other.by_process_ns;
@@ -171,29 +171,29 @@ impl CgroupUsage {
 /// A service whose consumption is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Number of its stack.
+    /// Number of the role's stack.
     pub stack: usize,
     /// Name of the service.
     pub name: String,
-    /// The process that was started; all that descend from it count.
+    /// The process that was started; all its descendants count.
     pub pid: i32,
-    /// Whose container it runs in.
+    /// The part of the role's CPU time that is counted by its container's cgroup.
     pub container: InContainer,
 }
 
-/// What the cgroup of a role's first process says of the role.
+/// CPU time that the cgroup of a role's first process counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InContainer {
-    /// Nothing: it runs without a container, or in that of another role.
+    /// None: the role runs without a container, or in that of another role.
     #[default]
     No,
-    /// Its CPU time.
+    /// The role's own CPU time.
     Alone,
-    /// That of the roles that it started, too.
+    /// The role's CPU time, and that of the roles that it started.
     WithOthers,
 }
 
-/// `client → published port 127.0.0.1:8000 → docker-proxy (pid 41) → bridge lasthop-x`
+/// A path in words: `client → published port 127.0.0.1:8000 → docker-proxy (pid 41) → bridge lasthop-x`.
 pub fn path(parts: &[String]) -> String {
     std::iter::once("client")
         .chain(parts.iter().map(String::as_str))

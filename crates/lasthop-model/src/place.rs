@@ -1,4 +1,4 @@
-//! How and where a service was started. The record keeps it, and `lasthop show RUN` shows it.
+//! How and where a service was started. The record stores it, and `lasthop show RUN` prints it.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{binding::APP, service::RenderedService};
 
-/// File name, in a service's folder of the run record.
+/// Name of the file in a service's folder of the run record.
 pub const PLACE: &str = "place.json";
 
-/// How and where a service was started. A record of an earlier version says more.
+/// How and where a service was started. Records of earlier versions have more fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub endpoint: Endpoint,
-    /// Rendered files except those of the application, relative to the folder.
+    /// Rendered files, except those of the application, relative to the folder.
     pub files: Vec<PathBuf>,
-    /// How it ran in a container, if it did.
+    /// The container, if the service ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<PlaceContainer>,
-    /// The password of the run, which files may hold; empty in an older record.
+    /// The run's password, which files may contain; empty in older records.
     #[serde(default)]
     pub secret: String,
-    /// What must be true where the configuration is copied to, a sentence each.
+    /// Conditions for a copy of the configuration elsewhere, each a sentence.
     #[serde(default, alias = "export", deserialize_with = "conditions")]
     pub conditions: Vec<String>,
 }
 
-/// A record of an earlier version has them in a table.
+/// Reads conditions; records of earlier versions have them in a table.
 fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -65,14 +65,14 @@ impl Place {
 #[serde(deny_unknown_fields)]
 pub struct PlaceContainer {
     pub image: String,
-    /// Files and folders of the host that the image lacked.
+    /// Files and folders of the host that the container uses because the image lacks them.
     pub host: Vec<PathBuf>,
     pub host_network: bool,
     pub cpus: Option<String>,
     pub memory: Option<String>,
-    /// `USER:GROUP` in numbers. Records of earlier versions may leave it to the engine.
+    /// `USER:GROUP` as numbers. Records of earlier versions may leave the user to the engine.
     pub user: Option<String>,
-    /// Whether other services ran in it too.
+    /// Whether other services ran in this container too.
     #[serde(default)]
     pub shared: bool,
 }

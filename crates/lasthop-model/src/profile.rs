@@ -1,64 +1,66 @@
-//! What a profile trial saw: where the CPU time of each role went, by samples, and how often what happened.
+//! The profile of a trial: the CPU time of each role by samples, and counts of events.
 
 use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// What was seen in one profile trial.
+/// The profile of one profile trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Monotonic nanoseconds for which samples were taken.
+    /// Monotonic nanoseconds of sampling.
     pub wall_ns: u64,
     /// Nanoseconds between two samples of one CPU.
     pub period_ns: u64,
-    /// Samples of all roles.
+    /// Samples of all roles together.
     pub samples: u64,
-    /// Records that the kernel could not hand over.
+    /// Records that the kernel could not deliver.
     pub lost: u64,
-    /// By role: services by name, the driver as [`DRIVER`], what the kernel did in nobody's context as [`KERNEL`].
+    /// Profiles by role: services by name, the driver as [`DRIVER`], kernel work outside of any process as [`KERNEL`].
     pub roles: IndexMap<String, RoleProfile>,
 }
 
-/// The role of who drives.
+/// The role of the driver.
 pub const DRIVER: &str = "driver";
 
-/// The role of kernel work in nobody's context: `ksoftirqd`, `kworker`, softirqs while a CPU is idle.
+/// The role of kernel work outside of any process: `ksoftirqd`, `kworker`, softirqs on an idle CPU.
 pub const KERNEL: &str = "kernel";
 
-/// One role of a profile trial.
+/// The profile of one role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoleProfile {
-    /// CPU time by the kernel's own account in the same window, to hold the samples against; 0 for [`KERNEL`].
+    /// CPU time in nanoseconds by the kernel's account for the same time, to compare with the samples; 0 for
+    /// [`KERNEL`].
     pub cpu_ns: u64,
-    /// CPU time in nanoseconds by samples, by id of the layer.
+    /// CPU time in nanoseconds by samples, by the id of the layer.
     pub layers: BTreeMap<String, u64>,
-    /// The largest functions that no layer has, with nanoseconds.
+    /// The largest functions without a layer, with nanoseconds.
     pub unassigned: Vec<(String, u64)>,
     /// The largest stacks, largest first.
     pub stacks: Vec<FoldedStack>,
-    /// Nanoseconds of all other stacks.
+    /// Nanoseconds in all other stacks.
     pub truncated_ns: u64,
-    /// By name: `syscalls:read`, `switches`, `wakeups`, `migrations`, `softirq:net-rx`, `page-faults`, …
+    /// Counts of events by name: `syscalls:read`, `switches`, `wakeups`, `migrations`, `softirq:net-rx`, `page-faults`,
+    /// …
     pub counts: BTreeMap<String, u64>,
-    /// `None` where it was not measured.
+    /// `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
 }
 
-/// Samples with the same stack.
+/// The samples of one stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoldedStack {
     pub frames: Frames,
-    /// Id of its layer; `None` if none has it.
+    /// Id of the stack's layer; `None` if no layer has it.
     pub layer: Option<String>,
     pub ns: u64,
 }
 
-/// Functions, the outermost first. Foreign text. Copies share it.
+/// Functions, outermost first. Foreign text. Copies share the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Frames(Arc<[String]>);
@@ -83,14 +85,14 @@ impl Deref for Frames {
     }
 }
 
-/// The time of a role's threads, added up, in nanoseconds.
+/// Times of a role's threads, summed, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
-    /// On a CPU.
+    /// Time on a CPU.
     pub running_ns: u64,
-    /// Runnable, but without a CPU.
+    /// Time runnable, but without a CPU.
     pub runnable_ns: u64,
-    /// Waiting for something else.
+    /// Time asleep, waiting for something other than a CPU.
     pub sleeping_ns: u64,
 }

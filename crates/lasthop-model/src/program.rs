@@ -1,4 +1,4 @@
-//! Executables: how to find them, and what installs them.
+//! Executables: how to find and install them.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -47,13 +47,13 @@ pub struct Version {
 #[schemars(transform = with_forms)]
 pub struct Packages(pub BTreeMap<String, Vec<String>>);
 
-/// How a file names the packages of one manager.
+/// How a file names the packages of a manager.
 pub struct Form {
-    /// The manager's name, which is the key.
+    /// The manager's name, which is the key in the file.
     pub manager: &'static str,
-    /// What a name looks like.
+    /// Pattern of a package name.
     pub pattern: &'static str,
-    /// The same in words, with an example.
+    /// A package name in words, with an example.
     pub expected: &'static str,
     about: String,
 }
@@ -75,7 +75,7 @@ pub fn forms() -> impl Iterator<Item = Form> {
     languages.chain(managers)
 }
 
-/// The keys, and what each kind of name looks like.
+/// Adds the keys, and the pattern of each kind of name, to the schema.
 fn with_forms(schema: &mut Schema) {
     let key = |form: Form| {
         let items = json!({ "type": "string", "pattern": form.pattern });
@@ -88,7 +88,7 @@ fn with_forms(schema: &mut Schema) {
 }
 
 impl Packages {
-    /// One name for each package manager.
+    /// Packages with one name for each of these managers.
     pub fn named<'a>(names: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let names = names.into_iter();
         Self(
@@ -98,19 +98,19 @@ impl Packages {
         )
     }
 
-    /// Names for this package manager; none if there is none.
+    /// Names for this package manager; empty if there are none.
     pub fn of(&self, manager: &str) -> &[String] {
         self.0.get(manager).map_or(&[], Vec::as_slice)
     }
 
-    /// The languages whose packages are named.
+    /// The languages that have packages here.
     pub fn languages(&self) -> impl Iterator<Item = &'static Language> {
         LANGUAGES
             .into_iter()
             .filter(|language| !self.of(language.name).is_empty())
     }
 
-    /// Whether no package is named at all.
+    /// Whether there is no package at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -4,7 +4,7 @@ use std::{borrow::Borrow, time::Duration};
 
 use jiff::fmt::friendly::SpanParser;
 
-/// Nanoseconds of each unit, the longest first.
+/// Nanoseconds of each unit, longest first.
 const UNITS: [(&str, u128); 6] = [
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
@@ -14,7 +14,7 @@ const UNITS: [(&str, u128); 6] = [
     ("ns", 1),
 ];
 
-/// Reads `100ms`, `1.5s`, `5m`, `1h 30m`; more than zero, at most about 292 years.
+/// Reads a duration such as `100ms`, `1.5s`, `5m`, `1h 30m`: above zero, at most about 292 years.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_none(text) {
         Ok(Duration::ZERO) => Err(too_little(text)),
@@ -22,7 +22,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Like [`duration`], but accepts `0` and `0us` for none.
+/// Reads a duration like [`duration`], or none from `0` and `0us`.
 pub fn duration_or_none(text: &str) -> Result<Duration, String> {
     match (plain_number(text), SpanParser::new().parse_duration(text)) {
         (Some(0.0), _) => Ok(Duration::ZERO),
@@ -53,7 +53,7 @@ pub fn written(duration: Duration) -> String {
     format!("{}{unit}", nanoseconds / scale)
 }
 
-/// A budget to ask for, rounded up.
+/// A budget to advise, rounded up.
 #[must_use]
 pub fn budget_of(seconds: f64) -> Duration {
     let step = match seconds {
@@ -76,14 +76,14 @@ pub fn thousands(digits: &str) -> String {
     text
 }
 
-/// Texts one after another, with something between them.
+/// Joins texts with something between them.
 #[must_use]
 pub fn joined<S: Borrow<str>>(texts: impl IntoIterator<Item = S>, between: &str) -> String {
     let texts: Vec<S> = texts.into_iter().collect();
     texts.join(between)
 }
 
-/// `1 block`, `12 blocks`
+/// A count with its word: `1 block`, `12 blocks`.
 #[must_use]
 pub fn counted(count: u64, word: &str) -> String {
     format!(
@@ -93,7 +93,7 @@ pub fn counted(count: u64, word: &str) -> String {
     )
 }
 
-/// A rate that was asked for, with all its digits.
+/// A requested rate, with all its digits.
 pub fn rate_text(rate: f64) -> String {
     let text = format!(
         "{rate:.*}",
@@ -105,11 +105,11 @@ pub fn rate_text(rate: f64) -> String {
     format!("{}{fraction}", thousands(whole))
 }
 
-/// Reads `2%` as 0.02; more than zero, at most 100 %.
+/// Reads a share: `2%` is 0.02. Above zero, at most 100 %.
 pub fn share(text: &str) -> Result<f64, String> {
     // Reports write `5 %`.
     let number = text.strip_suffix('%').unwrap_or_default().trim_end();
-    // So that `-2%` is called out of range, and not unreadable.
+    // The sign is dropped, so that `-2%` is called out of range, not unreadable.
     match plain_number(number.strip_prefix('-').unwrap_or(number)) {
         None => Err(format!(
             "`{text}` is not a share: write a number with a percent sign, such as 2%"
@@ -120,7 +120,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Digits with an optional fraction, and nothing else that `f64` would read (`inf`, `1e3`, `-1`).
+/// Reads digits with an optional fraction. Refuses other forms that `f64` would read (`inf`, `1e3`, `-1`).
 fn plain_number(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.trim_matches('.').eq(text).then_some(())?;

@@ -1,4 +1,4 @@
-//! How the requests of a load are paced: each after the previous reply (closed loop), or at a rate (open loop).
+//! The pace of requests: each after the previous reply (closed loop), or at a rate (open loop).
 
 use std::{fmt, str::FromStr};
 
@@ -9,19 +9,19 @@ pub const CONSTANT: &str = "constant";
 
 pub const POISSON: &str = "poisson";
 
-/// What a rate is, in words.
+/// A rate in words.
 const EXPECTED: &str = "requests per second from 0.001 to 100,000,000, or 0 (or nothing) for a closed loop";
 
-/// Requests per second over all connections, 0.001 to 100 million; 0 is a closed loop.
+/// Requests per second over all connections, from 0.001 to 100 million, or 0 for a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Rate(f64);
 
-/// It is never NaN.
+/// Sound, because a rate is never NaN.
 impl Eq for Rate {}
 
 impl Rate {
-    /// What the driver is told. The round adds the seed.
+    /// The load model for the driver. The round sets the seed later.
     pub fn model(self, arrivals: Arrivals) -> Model {
         if self.0 > 0.0 {
             Model::Open(OpenLoop {
@@ -40,7 +40,7 @@ impl TryFrom<f64> for Rate {
 
     fn try_from(rate: f64) -> Result<Self, String> {
         if rate == 0.0 || (0.001..=1e8).contains(&rate) {
-            // -0 is a closed loop, too, and would be written with its sign.
+            // Negative zero is a closed loop too, but would be written with its sign.
             Ok(Self(rate.abs()))
         } else {
             Err(no_rate(rate))
@@ -77,7 +77,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// How requests are spread over time, by its name.
+/// Arrivals by name.
 pub fn arrivals(text: &str) -> Option<Arrivals> {
     match text.trim() {
         CONSTANT => Some(Arrivals::Constant),

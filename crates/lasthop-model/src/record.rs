@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! run.json           RunHeader       written once, before the first service starts
-//! environment.json   Environment     written when the first round is up: then all versions are known
-//! trials.jsonl TrialRecord one line per trial, written before the next trial ends, synced before the next round
-//!  profiles.jsonl     ProfileRecord   one line per profile trial, of runs that are explained (`--explain`)
+//! environment.json   Environment     written during the first round, when all versions are known
+//! trials.jsonl       TrialRecord     a line per trial, written during the next trial, synced before the next round
+//! profiles.jsonl     ProfileRecord   a line per profile trial, in runs with `--explain`
 //! end.json           RunEnd          written last; missing if the run was cut off; removed when a run is resumed
-//! seal               text            a line for run.json and environment.json each: proof that they were written here
-//! headline.txt       text            the result in one sentence, for `lasthop runs`; exists as long as end.json does
-//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how it was started
+//! seal               text            a line each for run.json and environment.json: proof that they were written here
+//! headline.txt       text            the result in a sentence, for `lasthop runs`; exists as long as end.json does
+//! services/ROUND/STACK/SERVICE/      rendered configurations, logs, and place.json: how the service was started
 //! ```
 //!
 //! History of [`VERSION`]:
-//! - 1: the first.
+//! - 1: the first version.
 //! - 2: memcached; fields that records of version 1 may lack have defaults.
-//! - 3: the speed of the driver's CPU; rounds with a number of blocks of their own, and cases that have left; endpoints
-//!   that lasthop did not start.
+//! - 3: the speed of the driver's CPU; a number of blocks for each round, and cases that have left; endpoints that
+//!   lasthop did not start.
 //! - 4: overload; dropped connections and retransmitted SYNs.
-//! - 5: what answers the question.
-//! - 6: requests in a pipeline; profile trials; what a failed trial counted.
-//! - 7: groups of CPUs, of which each round has another; which CPUs share what.
+//! - 5: the experiment's own answer.
+//! - 6: requests in a pipeline; profile trials; counts of failed trials.
+//! - 7: groups of CPUs, a different group in each round; the CPUs that share a cache or a core.
 
 use std::{
     collections::BTreeMap,
@@ -51,16 +51,16 @@ use crate::{
     selection::{OWN_DRIVER, Selection},
 };
 
-/// Increase this with every change that an older lasthop cannot read.
+/// The version of records. Increase it with every change that an older lasthop cannot read.
 pub const VERSION: u32 = 7;
 
-/// The most cases of a run, because all of them take turns in every block. A run against itself has each of them twice.
+/// The maximum number of cases, because all cases take turns in every block. A run against itself has each twice.
 pub const MOST_CASES: usize = 1000;
 
-/// Seals of files by a key of the data folder. Elsewhere they prove nothing.
+/// The file of seals, made with a key of the data folder. They prove nothing elsewhere.
 pub const SEAL: &str = "seal";
 
-/// `run.json`: what was planned.
+/// `run.json`: the plan of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHeader {
@@ -68,7 +68,7 @@ pub struct RunHeader {
     /// Name of the run and of its directory, unique on this machine.
     pub run: String,
     pub lasthop: String,
-    /// The command line that started it.
+    /// The command line that started the run.
     pub command: Vec<String>,
     pub started: Timestamp,
     pub experiment: ExperimentSummary,
@@ -77,66 +77,65 @@ pub struct RunHeader {
     pub cases: Vec<CasePlan>,
     /// Differences between the rendered services of a case and those of its reference, other than the link.
     pub differences: Vec<Difference>,
-    /// Quantities that follow from several cases.
+    /// Quantities derived from several cases.
     #[serde(default)]
     pub derived: Vec<DerivedPlan>,
-    /// What the experiment says of its result besides what to choose: a template over [`ANSWERED`].
+    /// The experiment's own words on its result, besides what to choose: a template over [`ANSWERED`].
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "template")]
     pub answer: Option<String>,
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
-    /// What the user says of the machine, for reports of several machines.
+    /// The user's labels of the machine, for reports of several machines.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,
-    /// What `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
+    /// The data that `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// Endpoints that are there already.
+/// Endpoints whose servers lasthop did not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
-    /// By case; the first is the reference.
+    /// Endpoints by case; the first is the reference.
     pub endpoints: IndexMap<String, GivenEndpoint>,
-    /// Command for a shell that restarts their servers between rounds.
+    /// A shell command that restarts the servers between rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
-    /// Processes by role, where the user names them.
+    /// Processes by role, if the user names them.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub pids: IndexMap<String, i32>,
 }
 
-/// One of them.
+/// An endpoint whose server lasthop did not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenEndpoint {
-    /// As typed, without passwords.
+    /// The URL as typed, without passwords.
     pub url: String,
-    /// With `***` in the place of what is secret, in a record.
+    /// The specification; in a record, secrets are `***`.
     pub spec: Spec,
-    /// The program that listens there, or its role if the user named its process; `None` if it could not be found out.
+    /// The program that listens at the endpoint, or its role if the user named its process; `None` if unknown.
     pub server: Option<String>,
-    /// In what its replies differ from the reference's.
+    /// Differences between its replies and those of the reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
-    /// What of its replies is not checked, or less than byte for byte, and why.
+    /// Parts of its replies that are not checked, or not byte for byte, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// Whether its first replies are what is expected of later ones.
+    /// Whether later replies must be like its first ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub learnt: bool,
-    /// Whether its server closes the connection after each reply, so that all endpoints are asked over a connection per
-    /// request.
+    /// Whether its server closes the connection after each reply. Then every endpoint gets a connection per request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closes: bool,
-    /// Whether the specification holds secrets, which no record has.
+    /// Whether the specification holds secrets, which are never recorded.
     pub secret: bool,
 }
 
 impl Given {
-    /// As it is recorded.
+    /// These endpoints as a record has them.
     #[must_use]
     pub fn without_secrets(mut self) -> Self {
         for endpoint in self.endpoints.values_mut() {
@@ -146,51 +145,51 @@ impl Given {
     }
 }
 
-/// Digests by the name of what they are of.
+/// Digests by name.
 pub type Digests = BTreeMap<String, String>;
 
-/// What a run was made from: enough to plan it again, and to check that nothing has changed.
+/// The origin of a run: enough to plan the run again, and to check that nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Name of an experiment in the binary, or the absolute path of its folder.
+    /// Name of a built-in experiment, or the absolute path of the experiment's folder.
     pub experiment: String,
     pub selection: Selection,
     /// `--program`: executables by recipe.
     pub programs: BTreeMap<String, PathBuf>,
-    /// `--engine`
+    /// The value of `--engine`.
     pub engine: Option<EngineKind>,
-    /// How images of containers were made, in records of earlier versions.
+    /// How container images were made, in records of earlier versions.
     #[serde(default, skip_serializing)]
     pub images: Option<String>,
     pub remote: Remote,
     /// Digests of the files of the experiment and its recipes.
     pub files: Digests,
-    /// Digests of the executables that were found, and of lasthop.
+    /// Digests of the executables found, including lasthop.
     pub executables: Digests,
 }
 
-/// A quantity that follows from several cases.
+/// A quantity derived from several cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedPlan {
     pub quantity: String,
     pub help: String,
-    /// Levels that all its cases share.
+    /// Levels shared by all its cases.
     pub levels: Levels,
     pub from: Derivation,
 }
 
-/// The parts of a result that an experiment's own answer is a template over.
+/// The parts of a result that an experiment's own answer can use in its template.
 pub const ANSWERED: [&str; 4] = ["cases", "comparisons", "decision", "derived"];
 
-/// Records of earlier versions list what to say, in a table, of which reports made sentences.
+/// Reads an answer. Records of earlier versions have a table in its place, which is ignored.
 fn template<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let found = serde_json::Value::deserialize(deserializer)?;
     Ok(found.as_str().map(str::to_owned))
 }
 
-/// How a quantity follows from cases, by their ids.
+/// How a quantity is derived from cases, by their ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Derivation {
@@ -203,7 +202,7 @@ pub enum Derivation {
 }
 
 impl Derivation {
-    /// The cases that it follows from.
+    /// The cases that the quantity is derived from.
     pub fn cases(&self) -> Vec<&String> {
         match self {
             Self::Difference { of, minus } => vec![of, minus],
@@ -214,7 +213,7 @@ impl Derivation {
     }
 }
 
-/// Where the experiments that come with lasthop are from.
+/// The source of experiments that come with lasthop.
 pub const BUILT_IN: &str = "built-in";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,12 +222,12 @@ pub struct ExperimentSummary {
     pub name: String,
     pub title: String,
     pub question: String,
-    /// [`BUILT_IN`] or the folder.
+    /// [`BUILT_IN`], or the folder.
     pub source: String,
-    /// Ends of the link under test.
+    /// The ends of the link under test.
     pub from: String,
     pub to: String,
-    /// Services in start order, with the recipe of each.
+    /// Services in start order, each with its recipe.
     pub services: IndexMap<String, String>,
 }
 
@@ -236,73 +235,73 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Everything that decides how the run works, with defaults filled in.
+/// All settings of a run, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Seed of the order of cases and of the bootstrap.
+    /// Seed for the order of cases and for the bootstrap.
     pub seed: u64,
-    /// Half width of the interval at which the run may stop, as a share.
+    /// Half the width of the interval at which the run may stop, as a share.
     pub precision: f64,
     pub budget_ns: u64,
-    /// Cases that differ by less than this share count as equivalent.
+    /// Cases that differ by less than this share are equivalent.
     pub margin: f64,
     pub trial_ns: u64,
     pub warm_up_ns: u64,
-    /// Whether cases with slow replies get longer trials and warm-ups than these.
+    /// Whether cases with slow replies get longer trials and warm-ups than these lengths.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lengthens: bool,
-    /// How long the servers are loaded after each start, before anything is measured.
+    /// Time of load on the servers after each start, before anything is measured, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settle_ns: u64,
-    /// Blocks per round; `None` if lasthop chooses them by what a start costs.
+    /// Blocks per round; `None` if lasthop chooses the number from the cost of a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
-    /// Whether every reference case runs twice, under two names, and nothing else.
+    /// Whether only reference cases run, each twice under two names.
     pub aa: bool,
     pub placement: Placement,
-    /// Whether the load generator was calibrated against a server that does nothing.
+    /// Whether the load generator was calibrated against a null server.
     #[serde(default)]
     pub headroom: bool,
     /// The most rounds; `None` if only precision and budget decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Tools that drive instead of lasthop's load generator, or in addition to it.
+    /// Classic tools that drive, instead of lasthop's load generator or in addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolChoice>,
     /// Where the driver should run, if not next to the services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_at: Option<DriverAt>,
-    /// The loads of a run with overload; `None` in every other run.
+    /// The loads of a run with overload; `None` for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<OverloadSettings>,
-    /// Whether each round has profile trials; `None` in a run without.
+    /// Profile trials in each round; `None` for a run without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainSettings>,
 }
 
-/// How profile trials are made.
+/// Settings of profile trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainSettings {
-    /// The user's own lines of layers, which come before the built-in ones: the text of `--layers`.
+    /// The user's own lines of layers, which precede the built-in ones: the text of `--layers`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub layers: String,
 }
 
-/// What a run with overload offers. Its trials count for `trial_ns`, after queues have filled for `warm_up_ns`.
+/// The loads of a run with overload. Its trials count for `trial_ns`, after queues have filled for `warm_up_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverloadSettings {
-    /// Offered loads as multiples of capacity, in rising order.
+    /// Offered loads as multiples of capacity, ascending.
     pub times: Vec<f64>,
-    /// Nanoseconds at half of capacity before each load, which show what is usual.
+    /// Nanoseconds at half of capacity before each load, to show the usual state.
     pub before_ns: u64,
-    /// Nanoseconds at half of capacity after each load above capacity, in which the recovery is seen.
+    /// Nanoseconds at half of capacity after each load above capacity, to show the recovery.
     pub after_ns: u64,
 }
 
-/// The load before and after another one, as a share of capacity.
+/// The load before and after an overload, as a share of capacity.
 pub const USUAL_LOAD: f64 = 0.5;
 
 /// Which CPUs the processes may use. CPU numbers as the kernel counts them.
@@ -337,7 +336,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// The CPUs of a round; none where the scheduler decides.
+/// The CPUs of a round; empty if the scheduler decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpus<'a> {
     pub driver: &'a [u32],
@@ -345,7 +344,7 @@ pub struct Cpus<'a> {
 }
 
 impl Placement {
-    /// Those of a round whose driver has so many threads.
+    /// The CPUs of this round, for a driver with so many threads.
     pub fn in_round(&self, number: u32, threads: u32) -> Cpus<'_> {
         match self {
             Self::Free => Cpus::default(),
@@ -367,7 +366,7 @@ impl Placement {
         }
     }
 
-    /// Every CPU that a round may have.
+    /// All CPUs that a round may use.
     pub fn cpus(&self) -> Vec<u32> {
         match self {
             Self::Compact { groups, .. } => groups.concat(),
@@ -383,32 +382,32 @@ impl Placement {
 #[serde(deny_unknown_fields)]
 pub struct FactorSummary {
     pub help: String,
-    /// Levels that this run uses.
+    /// The levels of this run.
     pub levels: Vec<Level>,
     pub reference: Option<Level>,
-    /// Levels that no report advises.
+    /// Levels that no report recommends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<Level>,
-    /// Levels in the words of a report, by level.
+    /// Words of a report for each level.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,
 }
 
-/// One combination of levels.
+/// A case: one combination of levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CasePlan {
-    /// Unique within the run, for example `unix/connections=10`.
+    /// Name of the case, unique in the run, for example `unix/connections=10`.
     pub case: String,
     pub levels: Levels,
     pub transport: Transport,
-    /// The case that this one is compared with; `None` for a reference.
+    /// The case to compare this one with; `None` for a reference.
     pub reference: Option<String>,
-    /// Number of the stack of services that it runs on; cases whose services are the same share one.
+    /// Number of the stack of services; cases with equal services share a stack.
     pub stack: usize,
-    /// The load as the driver was told, without the endpoint, which differs in each round.
+    /// The load as the driver got it, without the endpoint, which differs in each round.
     pub load: LoadSummary,
-    /// What TCP on loopback meets; absent where that is what the machine has.
+    /// The conditions of TCP on loopback; absent for those of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
 }
@@ -448,7 +447,7 @@ impl LoadSummary {
         self.driver == OWN_DRIVER
     }
 
-    /// Whether requests are sent on schedule, without waiting for replies.
+    /// Whether requests follow a schedule, without waiting for replies.
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
     }
@@ -458,7 +457,7 @@ fn one() -> u32 {
     1
 }
 
-/// A difference that the comparison cannot tell apart from the transport's.
+/// A difference whose effect the comparison cannot separate from that of the transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -518,14 +517,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The container engine that ran services, and what it told of itself: a path into a container is another one with
-    /// another engine.
+    /// The container engine that ran services, with its own description. A path into a container differs between
+    /// engines.
     pub fn engine(&self) -> Option<(EngineKind, &str)> {
         let mut kinds = EngineKind::ALL.into_iter();
         kinds.find_map(|kind| Some((kind, self.programs.get(kind.name())?.version.as_str())))
     }
 
-    /// The same in words: `podman 4.3.1`.
+    /// The engine in words: `podman 4.3.1`.
     pub fn engine_in_words(&self) -> Option<String> {
         let (kind, about) = self.engine()?;
         let version = about.split(',').next().unwrap_or_default();
@@ -533,7 +532,7 @@ impl Environment {
     }
 }
 
-/// A class of machines by their CPUs: on few, the processes of a case share some.
+/// A size class of machines by number of CPUs: on few CPUs, the processes of a case share some.
 #[must_use]
 pub const fn size(cpus: u32) -> &'static str {
     match cpus {
@@ -574,7 +573,7 @@ pub struct PacketFilter {
     pub tracking: Option<bool>,
 }
 
-/// `6 chains, 5 rules (output 2, prerouting 3), connection tracking`
+/// The packet filter in words: `6 chains, 5 rules (output 2, prerouting 3), connection tracking`.
 impl fmt::Display for PacketFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooks = joined(self.hooks.iter().map(|(hook, rules)| format!("{hook} {rules}")), ", ");
@@ -601,15 +600,15 @@ impl fmt::Display for PacketFilter {
     }
 }
 
-/// What TCP on loopback meets in a case, in a network namespace that the run has for that.
+/// The conditions of TCP on loopback in a case, in a network namespace made for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
-    /// Rules of the packet filter, as `nft -f` takes them.
+    /// Rules of the packet filter, in the syntax of `nft -f`.
     pub rules: String,
     /// Kernel settings of the namespace, by name.
     pub sysctls: IndexMap<String, String>,
-    /// Bytes of the largest packet; the kernel's default without it.
+    /// Bytes of the largest packet; `None` for the kernel's default.
     pub mtu: Option<u32>,
 }
 
@@ -623,7 +622,7 @@ pub struct DriverPlace {
     pub reaches: String,
 }
 
-/// Suffix, in [`Environment::programs`], of the name of a program that is in the containers' image and differs from
+/// Suffix of a program's name in [`Environment::programs`] if the containers' image has a program that differs from
 /// this machine's.
 pub const IN_IMAGE: &str = ", in the image";
 
@@ -638,7 +637,7 @@ pub struct ProgramVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialRecord {
-    /// The services of a round are up, and each case gave correct replies.
+    /// The services of a round have started, and each case gave correct replies.
     Round(Box<RoundRecord>),
     Trial(Box<MeasuredTrial>),
     Overload(Box<OverloadTrial>),
@@ -647,20 +646,20 @@ pub enum TrialRecord {
     Resumed(Box<Resumption>),
 }
 
-/// Where a run was resumed. Its clock stops during the pause: `at_ns` is running time.
+/// A resumption. The run's clock stops during the pause: `at_ns` is running time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resumption {
     pub at: Timestamp,
-    /// The command line that resumed it.
+    /// The command line that resumed the run.
     pub command: Vec<String>,
-    /// Nanoseconds of running time before it.
+    /// Nanoseconds of running time before the pause.
     pub at_ns: u64,
-    /// Nanoseconds since the part before was last known to be running.
+    /// Nanoseconds since the earlier part was last known to run.
     pub pause_ns: u64,
-    /// The new budget of the whole run: the time used so far plus the time added.
+    /// The new budget of the whole run: the time used so far plus the added time.
     pub budget_ns: u64,
-    /// How the part before had ended; `None` if it was killed, and so had reported nothing.
+    /// Why the earlier part ended; `None` if it was killed before it could report that.
     pub ended: Option<Stopped>,
 }
 
@@ -670,28 +669,28 @@ pub struct RoundRecord {
     pub round: u32,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// How long starting and verifying took, in nanoseconds.
+    /// Nanoseconds for starting and verifying.
     pub start_ns: u64,
-    /// How much of that passed until the services were ready; `None` in records of earlier versions.
+    /// Nanoseconds of these until the services were ready; `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
     pub cases: IndexMap<String, Seen>,
-    /// Requests per second of the same load against a server that does nothing, on an endpoint of the same kind. Only
-    /// in the first round, and only for protocols whose servers do more than that.
+    /// Requests per second of the same load against a null server, on an endpoint of the same kind. Only in the first
+    /// round, and only for protocols whose servers do more than send a known reply.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub headroom: IndexMap<String, f64>,
-    /// How many blocks it was to have; in records of earlier versions as many as the settings say.
+    /// The planned number of blocks; absent in records of earlier versions, where the settings have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
-    /// Cases that take no more turns, because their comparisons are as precise as asked.
+    /// Cases that take no more turns, because their comparisons have reached the requested precision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// Cases of `lasthop compare` that were served by the same process after its `--restart` command as before.
+    /// Cases of `lasthop compare` whose server was still the same process after the `--restart` command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub same_servers: Vec<String>,
 }
 
-/// A [`CaseProof`]. Rounds that saw the same may share it in memory.
+/// A [`CaseProof`]. Equal proofs of several rounds can share memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "CaseProof", into = "CaseProof")]
 pub struct Seen(Arc<CaseProof>);
@@ -722,18 +721,18 @@ impl DerefMut for Seen {
     }
 }
 
-/// What the verification of a case saw at the beginning of a round.
+/// The result of verifying a case at the beginning of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseProof {
-    /// What the driver was told, with the endpoint of this round.
+    /// The specification that the driver got, with the endpoint of this round.
     pub spec: Spec,
-    /// The driver's own connection.
+    /// The proof of the driver's own connection.
     pub driver: Proof,
-    /// The link behind the target, if the experiment has a way to ask.
+    /// The link behind the target, if the experiment has a way to ask for it.
     pub link: Option<LinkObserved>,
-    /// How else the link's server was reached while the driver warmed the case up. Records of earlier versions have
-    /// none.
+    /// Another way by which the link's server was reached during the driver's warm-up. Absent in records of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Elsewhere>,
     /// The path to the container of the link's server, in words. Only in the first round of a run with containers.
@@ -742,8 +741,8 @@ pub struct CaseProof {
 }
 
 impl CaseProof {
-    /// Whether the two are the same except for the path, name or port of the server and the seed of an open loop, which
-    /// are new in every round.
+    /// Whether two proofs agree, apart from the server's path, name or port and the seed of an open loop, which are new
+    /// in every round.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let ours = &self.spec.endpoint.address;
         let theirs = &other.spec.endpoint.address;
@@ -773,13 +772,13 @@ pub struct LinkObserved {
     pub wanted: Option<String>,
 }
 
-/// Connections by which a server was reached at another address than the link's.
+/// Connections that reached a server at another address than the link's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Elsewhere {
-    /// Where, as the kernel's tables have it.
+    /// The other address, as in the kernel's tables.
     pub address: String,
-    /// How many were seen there, and at the link's address in the same time.
+    /// Connections seen at that address, and at the link's address during the same time.
     pub connections: u32,
     pub over_link: u32,
 }
@@ -790,12 +789,12 @@ pub struct MeasuredTrial {
     pub round: u32,
     /// Number of the block within its round, from 0.
     pub block: u32,
-    /// Place within the block, from 0.
+    /// Position within the block, from 0.
     pub position: u32,
     pub case: String,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// The lengths asked for; `None` if they were those of the settings.
+    /// The requested lengths; `None` for those of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<TrialPhases>,
     pub result: TrialResult,
@@ -803,7 +802,7 @@ pub struct MeasuredTrial {
 }
 
 impl MeasuredTrial {
-    /// The length of the measure phase that was asked for, in nanoseconds.
+    /// The requested length of the measure phase, in nanoseconds.
     pub fn asked_ns(&self, settings: &Settings) -> u64 {
         self.phases.map_or(settings.trial_ns, |phases| phases.measure_ns)
     }
@@ -817,12 +816,13 @@ pub struct OverloadTrial {
     pub case: String,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// Offered load as a multiple of capacity. `None`: a closed loop, which measured the capacity.
+    /// Offered load as a multiple of capacity; `None` for the closed loop that measured the capacity.
     pub times: Option<f64>,
-    /// The stages of an offered load: the usual load, this load, and the usual load again if this was above capacity.
+    /// The stages of an offered load: the usual load, this load, and again the usual load if this load was above
+    /// capacity.
     pub result: TrialResult,
     pub observations: Observations,
-    /// Lines that services wrote to their logs, of the kinds that the experiment counts.
+    /// Lines in the logs of services, by the kinds that the experiment counts.
     pub logged: IndexMap<String, u64>,
 }
 
@@ -830,14 +830,14 @@ pub struct OverloadTrial {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileRecord {
-    /// Titles of layers by id. The first line.
+    /// Titles of layers by id, on the first line.
     Layers(IndexMap<String, String>),
     Profile(Box<ProfileTrial>),
-    /// Why nothing more was observed: what is missing, how to allow it, what it would show.
+    /// Why profiling stopped: what is missing, how to allow it, and what it would show.
     Missing(String),
 }
 
-/// A trial under observation. It explains a difference, and is in no figure.
+/// A trial under observation, which explains a difference but counts in no figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileTrial {
@@ -845,12 +845,12 @@ pub struct ProfileTrial {
     pub case: String,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// Correct replies in the measure phase, and its nanoseconds.
+    /// Correct replies in the measure phase, and its length in nanoseconds.
     pub requests: u64,
     pub elapsed_ns: u64,
-    /// Correct replies in the whole trial, which is what the profile is of.
+    /// Correct replies in the whole trial, which the profile covers.
     pub requests_total: u64,
-    /// What the driver consumed in the measure phase, by its own account.
+    /// The driver's cost of the measure phase, by its own account.
     pub cost: DriverCost,
     pub profile: Profile,
 }
@@ -883,7 +883,7 @@ pub struct Failure {
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
 }
 
-/// Where a case failed.
+/// The stage at which a case failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -899,7 +899,7 @@ pub enum Stage {
     Verify,
     Trial,
     Stop,
-    /// In a record of another version.
+    /// A stage of another version's record.
     #[serde(untagged)]
     Other(String),
 }
@@ -921,7 +921,7 @@ impl From<wire::Stage> for Stage {
     }
 }
 
-/// `end.json`
+/// `end.json`: the end of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunEnd {
@@ -929,7 +929,7 @@ pub struct RunEnd {
     pub ended: Timestamp,
     /// Nanoseconds from beginning to end, without pauses.
     pub took_ns: u64,
-    /// What packets on loopback passed at the end; absent in older records, and where the cases decided that.
+    /// The packet filter on loopback at the end; absent in older records, and if the cases set the filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_filter: Option<PacketFilter>,
 }

@@ -1,21 +1,21 @@
-//! Names of runs. They are names of folders and words of a shell, and some come from strangers.
+//! Names of runs. A name becomes a folder and a word in a shell, and may come from a stranger.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How a name begins that lasthop makes.
+/// Format of the time at the beginning of lasthop's own names.
 const TIME: &str = "%Y%m%dT%H%M%S";
 
-/// Bytes of the longest name: a folder's may have 255.
+/// Maximum bytes of a name; file systems allow 255 for a folder.
 const LONGEST: usize = 200;
 
-/// Letters of each word of a name that are used.
+/// Maximum characters of each word in a name.
 const WORD: usize = 50;
 
-/// The word that names the newest run, and so is the name of none.
+/// The word for the newest run, which no run may have as its name.
 pub const LAST: &str = "last";
 
-/// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, neither a dot nor a dash first, and not
-/// the word for the newest.
+/// Whether a text can be the name of a run: letters, digits, `.`, `_` and `-`, beginning with neither a dot nor a dash,
+/// and not the word for the newest run.
 #[must_use]
 pub fn is_valid(name: &str) -> bool {
     (1..=LONGEST).contains(&name.len())
@@ -26,18 +26,18 @@ pub fn is_valid(name: &str) -> bool {
         && name != LAST
 }
 
-/// Whether a name sorts after those of all runs that can have begun by now, a day of difference between clocks allowed.
+/// Whether a name sorts after those of all runs begun by now, with a day's tolerance between clocks.
 #[must_use]
 pub fn is_of_the_future(name: &str, now: Timestamp) -> bool {
     let tomorrow = now
         .saturating_add(SignedDuration::from_hours(24))
         .unwrap_or(Timestamp::MAX);
     let tomorrow = tomorrow.strftime(TIME).to_string();
-    // Times of a fixed width sort like their texts.
+    // Times of fixed width sort like their texts.
     name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().take(tomorrow.len()).gt(tomorrow.bytes())
 }
 
-/// The name of a run that begins now: the time, by which names sort, then these words.
+/// The name of a run that starts now: the time, by which names sort, then these words.
 #[must_use]
 pub fn made(started: Timestamp, words: &[&str]) -> String {
     let mut name = started.strftime(TIME).to_string();

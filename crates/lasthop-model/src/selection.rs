@@ -1,4 +1,4 @@
-//! What a run chooses among the factors of an experiment.
+//! The selection of a run from the factors of an experiment.
 
 use std::str::FromStr;
 
@@ -12,13 +12,13 @@ use crate::rate::Rate;
 pub const TRANSPORT: &str = "transport";
 
 /// The factor that replaces `transport` if containers decide how the link's bytes travel: published port, bridge, host
-/// network, shared volume. `link.transport` says which transport each path has.
+/// network, shared volume. `link.transport` gives the transport of each path.
 pub const PATH: &str = "path";
 
-/// The factor of endpoints that `lasthop compare` was given with names.
+/// The factor of named endpoints for `lasthop compare`.
 pub const ENDPOINT: &str = "endpoint";
 
-/// Name of the factor under comparison: the one that has a reference.
+/// Name of the compared factor: the one with a reference.
 pub fn compared<T>(factors: &IndexMap<String, T>, has_reference: impl Fn(&T) -> bool) -> &str {
     let mut all = factors.iter();
     let named = all
@@ -27,44 +27,44 @@ pub fn compared<T>(factors: &IndexMap<String, T>, has_reference: impl Fn(&T) -> 
     named.unwrap_or(if factors.contains_key(PATH) { PATH } else { TRANSPORT })
 }
 
-/// Whether a factor varies nothing but the way to the server, so that whatever else differs is a flaw.
+/// Whether a factor varies only the way to the server. Then any other difference is a flaw.
 pub fn is_way(factor: &str) -> bool {
     [TRANSPORT, PATH].contains(&factor)
 }
 
-/// The factor of a run with classic tools: which of them drives.
+/// The factor of the driver, in a run with classic tools.
 pub const DRIVER: &str = "driver";
 
-/// The level of [`DRIVER`] that is not a tool but the experiment's driver, usually lasthop's load generator.
+/// The level of [`DRIVER`] for the experiment's own driver, usually lasthop's load generator.
 pub const OWN_DRIVER: &str = "lasthop";
 
-/// Suffix of the second name of a case that is compared with itself.
+/// Suffix of a case's second name when the case is compared with itself.
 pub const AGAIN: &str = "-again";
 
-/// What a run selects from the factors of an experiment.
+/// The selection of a run from the factors of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
     /// Run only these of the listed levels.
     pub only: Vec<Choice>,
-    /// Use these levels; whole numbers within the factor's range need not be listed.
+    /// Use these levels; a whole number in the factor's range need not be listed.
     pub set: Vec<Choice>,
-    /// Run each reference case twice under two names, and nothing else.
+    /// Run only reference cases, each twice under two names.
     pub aa: bool,
-    /// Levels of the factor [`DRIVER`]. If empty, lasthop drives and there is no such factor.
+    /// Levels of the factor [`DRIVER`]. If empty, lasthop drives and the factor does not exist.
     pub drivers: Vec<String>,
-    /// Rate of every case, which overrides the experiment's: an open loop, or with 0 a closed one.
+    /// The rate of every case, which overrides the experiment's; 0 is a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Arrivals of every open loop, which override the experiment's.
+    /// The arrivals of every open loop, which override the experiment's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// Whether cases are overloaded; the experiment may have levels for that.
+    /// Whether cases are overloaded; the experiment may have levels for overload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overload: bool,
 }
 
-/// `factor=level,level`
+/// A choice of levels: `factor=level,level`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {

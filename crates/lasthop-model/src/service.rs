@@ -1,4 +1,4 @@
-//! A service with everything filled in, as the plan hands it on to those who start it.
+//! A service with everything filled in, from the plan to the stage that starts it.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -14,29 +14,29 @@ pub struct RenderedService {
     pub recipe: String,
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
-    /// Commands with lasthop's own rights, before those of the preparation.
+    /// Build commands, which run with lasthop's own rights before those of `prepare`.
     pub build: Vec<Vec<String>>,
     pub prepare: Vec<Vec<String>>,
-    /// For each of these commands.
+    /// Timeout of each of these commands.
     pub prepare_timeout: Duration,
     pub environment: Vec<(String, String)>,
-    /// It and its preparation get shared memory of their own, which ends with them.
+    /// Whether the service and its preparation get private shared memory, which ends with them.
     pub own_memory: bool,
-    /// Processes that serve at the same time: its setting `workers`, else one.
+    /// Number of processes that serve at the same time: the service's setting `workers`, or 1.
     pub workers: u32,
     /// Path in the service's directory → content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub ready: Ready,
     pub stop: Stop,
-    /// Where it listens.
+    /// Where the service listens.
     pub endpoint: Endpoint,
-    /// The password of the run.
+    /// The run's password.
     pub secret: String,
-    /// What must be true where its configuration is copied to, a sentence each.
+    /// Conditions for a copy of the configuration elsewhere, each a sentence.
     pub conditions: Vec<String>,
 }
 
-/// When a service counts as ready. Always a check, never a sleep.
+/// The check for readiness. Always a check, never a sleep.
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
     pub check: ReadyCheck,
@@ -45,10 +45,10 @@ pub struct Ready {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadyCheck {
-    /// Its endpoint accepts a connection.
+    /// The endpoint accepts a connection.
     #[default]
     Connect,
-    /// Its endpoint answers `GET path` with this status.
+    /// The endpoint answers `GET path` with this status.
     Http { path: String, status: u16 },
     /// The command exits with 0.
     Command(Vec<String>),
@@ -58,7 +58,7 @@ pub enum ReadyCheck {
 pub struct Stop {
     /// Signal for an orderly end, for example `TERM` or `QUIT`.
     pub signal: String,
-    /// After this time the whole process group is killed.
+    /// Time after which the whole process group is killed.
     pub timeout: Duration,
 }
 
