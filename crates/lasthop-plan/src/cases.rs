@@ -1,4 +1,4 @@
-//! The chosen levels, and the cases that follow from them.
+//! The chosen levels, and the cases that they make.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, 
                 levels.push(level);
             }
         }
-        // `--only` may name them in any order; `--set` has levels that are not listed and keeps its own.
+        // `--only` may name levels in any order. `--set` may have unlisted levels, and keeps its order.
         if !free {
             levels.sort_by_key(|level| factor.levels.iter().position(|listed| listed == level));
         }
@@ -89,14 +89,14 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     Err(format!("factor `{name}` has no level `{text}`; {help}"))
 }
 
-/// A combination that was left out.
+/// A combination of levels that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excluded {
     pub levels: Levels,
     pub because: String,
 }
 
-/// Looking at more combinations takes too long. Most of them may be excluded, but finding that out takes looking at each.
+/// The most combinations to look at. More would take too long, even if most are excluded in the end.
 pub(super) const MOST_COMBINATIONS: usize = 10 * MOST_CASES;
 
 /// Every combination of the selected levels, each with the factors that apply to it, and the combinations left out.
@@ -106,7 +106,7 @@ pub fn combinations(experiment: &Experiment, chosen: &Chosen) -> Result<(Vec<Lev
         let when = experiment.factors.get(name).and_then(|factor| factor.when.as_deref());
         let mut next = Vec::with_capacity(all.len() * levels.len());
         for combination in all {
-            // `when` sees only the factors above, and this combination has a level of each by now.
+            // `when` sees only the factors above, for which this combination already has levels.
             let context = template::of_levels(&combination);
             let applies = when.map_or(Ok(true), |when| {
                 template::holds(&format!("factors.{name}.when"), when, &context)
@@ -153,22 +153,22 @@ fn leave_out(experiment: &Experiment, all: Vec<Levels>) -> Result<(Vec<Levels>, 
     Ok((kept, excluded))
 }
 
-/// A case before its services are looked at.
+/// A case before its services are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCase {
-    /// `unix/connections=10`: the level that is compared, then the factors that vary in this run.
+    /// Name of the case: the compared level, then the factors that vary in this run, such as `unix/connections=10`.
     pub id: String,
     pub levels: Levels,
     pub transport: Transport,
-    /// Id of the case that it is compared with.
+    /// Id of the case to compare this one with.
     pub reference: Option<String>,
-    /// Whether it is the second name of a case that is compared with itself.
+    /// Whether this is the second name of a case that is compared with itself.
     pub again: bool,
 }
 
-/// Names the combinations and finds the reference of each.
+/// Names the combinations, and finds the reference of each.
 ///
-/// The reference of a case has the reference transport and the same level of every factor that both have. If the
+/// The reference of a case has the reference transport, and equal levels of all factors that both cases have. If the
 /// reference transport was not selected, or that combination is left out, the first remaining transport becomes the
 /// reference.
 pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Levels]) -> Vec<NamedCase> {
@@ -196,7 +196,7 @@ pub fn name_cases(experiment: &Experiment, chosen: &Chosen, combinations: &[Leve
     combinations.iter().zip(&references).map(name).collect()
 }
 
-/// Keeps the references, and adds to each a second case with the same levels.
+/// Keeps only the references, and adds to each a second case with equal levels.
 pub fn against_themselves(cases: Vec<NamedCase>) -> Vec<NamedCase> {
     let twins = cases
         .into_iter()
@@ -229,17 +229,17 @@ fn preference(experiment: &Experiment, chosen: &Chosen) -> Vec<Level> {
     let compared = experiment.compared();
     let reference = experiment.factors[compared].reference.as_ref();
     let mut transports = chosen[compared].clone();
-    // The sort is stable: behind the reference the others keep their order.
+    // The sort is stable, so that the other transports keep their order after the reference.
     transports.sort_by_key(|transport| Some(transport) != reference);
     transports
 }
 
-/// For each combination the index of its reference; `None` for a reference.
+/// The index of each combination's reference; `None` for a reference.
 fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> Vec<Option<usize>> {
     let mut references = vec![None; combinations.len()];
     let mut roots: Vec<usize> = Vec::new();
     for transport in preference {
-        // Only roots of other transports: two cases of one transport are never compared.
+        // Only references of other transports, because cases of one transport are never compared.
         let earlier = roots.len();
         for (at, levels) in combinations
             .iter()
@@ -258,7 +258,7 @@ fn references(combinations: &[Levels], compared: &str, preference: &[Level]) -> 
     references
 }
 
-/// Whether two combinations have the same level of every factor that both have, except the compared one.
+/// Whether two combinations have equal levels of all factors that both have, except the compared factor.
 fn agree(compared: &str, one: &Levels, other: &Levels) -> bool {
     one.iter()
         .all(|(name, level)| name == compared || other.get(name).is_none_or(|theirs| theirs == level))
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::catalog::Catalog;
 
-    /// Some levels of each factor of an experiment, in any order.
+    /// A random choice of levels for each factor of an experiment, in random order.
     fn some_levels(experiment: &Experiment) -> impl Strategy<Value = Chosen> + use<> {
         let factor = |(name, factor): (&String, &Factor)| {
             let count = factor.levels.len();

@@ -1,4 +1,4 @@
-//! Finds and loads experiments and recipes.
+//! The catalog of experiments and recipes: finds and loads them.
 //!
 //! An experiment is looked up by name in `<data>/experiments`, then in the binary. It is looked up by path if the name
 //! has a slash or is a folder with an `experiment.toml`. A recipe is looked up in the experiment's own `services`
@@ -25,7 +25,7 @@ use super::{
 
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
-/// Digits of a digest that tell packages of one experiment from those of another.
+/// Digits of the digest that distinguishes the packages of experiments.
 const PLACE: usize = 12;
 
 /// An experiment that cannot be loaded.
@@ -43,14 +43,14 @@ impl From<String> for LoadError {
     }
 }
 
-/// An unknown name, what was probably meant, and what there is.
+/// An unknown name, with the name that was probably meant and the known names.
 fn near(name: &str, known: &[String]) -> String {
     let meant = closest(name, known).map(|near| format!(", did you mean `{near}`?"));
     let meant = meant.unwrap_or_default();
     format!("`{name}`{meant}; known: {}", known.join(", "))
 }
 
-/// The files of an experiment, and where they are.
+/// The files of an experiment, and their place.
 struct Located {
     name: String,
     /// The folder, by the name that the user knows.
@@ -71,14 +71,14 @@ pub struct Entry {
 /// All experiments and recipes of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// lasthop's folder for the user's own experiments and recipes.
+    /// lasthop's data folder, with the user's own experiments and recipes.
     data: Option<PathBuf>,
-    /// Recipes that were read: many experiments share a few.
+    /// Recipes already read, because many experiments share a few.
     read: RefCell<BTreeMap<String, Recipe>>,
 }
 
 impl Catalog {
-    /// `data` is lasthop's data folder; it need not exist.
+    /// A catalog with lasthop's data folder, which need not exist.
     pub fn new(data: Option<PathBuf>) -> Self {
         Self {
             data,
@@ -86,7 +86,7 @@ impl Catalog {
         }
     }
 
-    /// Names of all experiments, sorted: your own and the built-in ones.
+    /// Names of all experiments, the user's and the built-in ones, sorted.
     pub fn names(&self) -> Vec<String> {
         self.all_names(&EXPERIMENTS, "experiments", EXPERIMENT_FILE)
     }
@@ -101,7 +101,7 @@ impl Catalog {
             .filter(|folder| folder.join(file).is_file())
             .chain(built_in.map(|dir| dir.path().to_owned()))
             .filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()))
-            // Templates and hidden folders.
+            // Hides templates and hidden folders.
             .filter(|name| !name.starts_with(['_', '.']))
             .collect();
         names.into_iter().collect()
@@ -117,7 +117,7 @@ impl Catalog {
         self.names().into_iter().map(entry).collect()
     }
 
-    /// Where the experiment of this name comes from.
+    /// The source of the experiment with this name.
     pub fn source(&self, name: &str) -> Source {
         let own = self.own("experiments", name, EXPERIMENT_FILE);
         own.map_or(Source::BuiltIn, |folder| {
@@ -137,11 +137,11 @@ impl Catalog {
     }
 
     fn find(&self, name: &str) -> Result<Located, LoadError> {
-        // A path, even if there is an experiment of this name.
+        // A name with a slash is a path, even if an experiment has that name.
         if name.contains('/') {
             return found_in(Path::new(name));
         }
-        // Before the built-in one, which it replaces.
+        // The user's experiment replaces a built-in one.
         if let Some(own) = self.own("experiments", name, EXPERIMENT_FILE) {
             self.must_be_own(&own)?;
             return found_in(&own);
@@ -158,7 +158,7 @@ impl Catalog {
         if Path::new(name).join(EXPERIMENT_FILE).is_file() {
             return found_in(Path::new(name));
         }
-        // `.`, or a folder that was to be one.
+        // `.`, or a folder that lacks its `experiment.toml`.
         if Path::new(name).is_dir() {
             return Err(no_experiment(Path::new(name)));
         }
@@ -168,7 +168,7 @@ impl Catalog {
         })
     }
 
-    /// Every file of an experiment by its path, with the recipes that its cases may use in `services/`: a folder that
+    /// All files of an experiment by path, including the recipes that its cases may use in `services/`: a folder that
     /// needs no other.
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
         let Located {
@@ -188,7 +188,7 @@ impl Catalog {
         Ok(files)
     }
 
-    /// An experiment of these files, by their path in its folder, which messages call `shown`.
+    /// Reads an experiment from its files, by their path in the folder that messages call `shown`.
     pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
         let own_recipe = |path: &Path| {
             let inner = path.strip_prefix("services").ok()?;
@@ -225,7 +225,7 @@ impl Catalog {
         self.all_names(&SERVICES, "services", RECIPE_FILE)
     }
 
-    /// Loads a recipe of the user's own or of the binary by name.
+    /// Loads a recipe by name: the user's, or a built-in one.
     pub fn recipe(&self, name: &str) -> Result<Recipe, String> {
         match self.find_recipe(name) {
             Some(found) => found.map_err(|errors| errors.to_string()),
@@ -247,7 +247,7 @@ impl Catalog {
         Some(found)
     }
 
-    /// The folder of a recipe of the user's own or of the binary, by the name that the user knows, and its files.
+    /// The folder of such a recipe, by the name that the user knows, and its files.
     fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, String>)> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
             let files = self.must_be_own(&folder).and_then(|()| read_folder(&folder));
@@ -262,7 +262,8 @@ impl Catalog {
         folder.join(file).is_file().then_some(folder)
     }
 
-    /// Refuses a folder in the data folder that another account could have made or changed: nobody named it.
+    /// Refuses a folder in the data folder that another account could have made or changed, because the user did not
+    /// name that folder.
     fn must_be_own(&self, folder: &Path) -> Result<(), String> {
         let foreign = self.data.as_ref().and_then(|data| owner::foreign_on_way(data, folder));
         let foreign = foreign.or_else(|| owner::foreign_below(folder));
@@ -271,8 +272,9 @@ impl Catalog {
 }
 
 impl Experiment {
-    /// What folders of its packages are called. An experiment of the user's may have the name of another one and need
-    /// other packages, so those are part of it, unless they are the ones of the built-in experiment of that name.
+    /// The name of the experiment's folders of packages. A user's experiment may have the name of another one but need
+    /// other packages. So the name includes a digest of the packages, unless they are those of the built-in experiment
+    /// of that name.
     pub fn place(&self) -> String {
         let list = self.package_list();
         let is_built_in = || {
@@ -295,7 +297,7 @@ fn found_in(folder: &Path) -> Result<Located, LoadError> {
     if !folder.join(EXPERIMENT_FILE).is_file() {
         return Err(no_experiment(folder));
     }
-    // `.` and `..` have no names of their own, and a run may be resumed from elsewhere.
+    // Resolved, because `.` and `..` have no names, and a run may be resumed from another folder.
     let absolute = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
     let name = absolute
         .file_name()
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// All errors of an experiment in a folder, as the user sees them but for the folder's own path.
+    /// All errors of an experiment in a folder as the user sees them, without the folder's path.
     fn errors(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), files);
@@ -338,7 +340,7 @@ mod tests {
             .replace(&folder.path().display().to_string(), "FOLDER")
     }
 
-    /// A server without a recipe, with a file of its own and more lines of its table.
+    /// An experiment with a server that has no recipe, with a file and more lines in the server's table.
     fn with_command(more: &str, path: &str) -> String {
         format!(
             r#"
@@ -484,7 +486,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         assert!(error.contains("template: "), "{error}");
     }
 
-    /// `redis` with these lines in its `[load]`, and without some of its own.
+    /// The experiment `redis` with these lines added to `[load]`, and without some others.
     fn at_a_rate(lines: &str, without: &str) -> String {
         let redis = EXPERIMENTS
             .get_file("redis/experiment.toml")
@@ -549,8 +551,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         }
     }
 
-    /// What is said of `redis` with these lines in its `[load]`: first about the file, where connections have this
-    /// level too, then by the plan of a run, where the file is right and the same level is chosen.
+    /// Errors of `redis` with these lines in `[load]`: from the file, if its connections have this level too; and from
+    /// the plan of a run that chooses this level, with a valid file.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
         let redis = EXPERIMENTS
             .get_file("redis/experiment.toml")
@@ -912,7 +914,7 @@ signal = "term"
         insta::assert_snapshot!(template_with(str::to_owned, |_| recipe.to_owned()));
     }
 
-    /// The template with a command instead of its recipe, and with more keys.
+    /// The template with a command instead of the recipe, and with more keys.
     fn commanded(command: &str, more: &str) -> String {
         let toml = EXPERIMENTS
             .get_file("_template/experiment.toml")
@@ -947,7 +949,7 @@ signal = "term"
         assert_eq!(listen, expected.map(|(name, text)| (name, text.to_owned())));
     }
 
-    /// An experiment of two builds, with this link and these factors.
+    /// An experiment that compares two builds, with this link and these factors.
     fn builds(link: &str, factors: &str) -> String {
         format!(
             "title = \"builds\"\nquestion = \"Is the new build slower?\"\n[link]\nfrom = \"driver\"\nto = \"srv\"\n{link}\n{factors}\n\
@@ -1104,7 +1106,7 @@ signal = "term"
                 "`{{ listen }}` is empty within this word: `bind.tcp` has no `config`",
             ),
         ] {
-            // The template's own `app` follows.
+            // The line is removed because the template has its own `app`.
             let toml = commanded(command, more).replacen("listen = \"tcp\"\napp = \"app\"", "listen = \"tcp\"", 1);
             let said = errors(&[("experiment.toml", &toml), ("app/server.py", "")]);
             assert!(
@@ -1117,7 +1119,7 @@ signal = "term"
         assert!(said.contains("recipe `app` cannot listen on tls"), "{said}");
     }
 
-    /// What is changed in the template, where that is wrong, and a part of the message.
+    /// Changes of the template, the place of the error in each, and a part of its message.
     const UNREADABLE: &str = r#"
 title = -> titel = @ 3:1 @ unknown key `titel`
 title = -> # @ 1:1 @ `title` is missing

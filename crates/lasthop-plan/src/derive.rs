@@ -1,4 +1,4 @@
-//! Finds the cases that the quantities of `[derive.…]` follow from.
+//! Finds the cases for the quantities of `[derive.…]`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{
     template::{self, TemplateError},
 };
 
-/// The quantities of a run. A quantity whose cases were not selected is left out.
+/// The derived quantities of a run. A quantity whose cases were not selected is left out.
 pub fn derive(experiment: &Experiment, cases: &[CasePlan]) -> Result<Vec<DerivedPlan>, TemplateError> {
     let mut all = Vec::new();
     for (name, quantity) in &experiment.derive {
@@ -57,7 +57,7 @@ fn holding<'a>(name: &str, expression: &str, cases: &'a [CasePlan]) -> Result<Ve
     Ok(kept)
 }
 
-/// Each case less the case that has the same level of every factor that is not mentioned.
+/// Pairs of cases for differences: all factors that are not mentioned have equal levels in a pair.
 fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<String>) -> Vec<(Levels, Derivation)> {
     let agree = |one: &CasePlan, other: &CasePlan| {
         one.levels.iter().all(|(factor, level)| {
@@ -75,7 +75,7 @@ fn differences(of: &[&CasePlan], minus: &[&CasePlan], mentioned: &BTreeSet<Strin
     of.iter().filter_map(pair).collect()
 }
 
-/// Groups of two or more cases that differ only in this factor, in its order.
+/// Groups of two or more cases that differ only in this factor, in the order of its levels.
 fn series(
     cases: &[&CasePlan],
     factor: &str,

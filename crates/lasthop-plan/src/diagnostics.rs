@@ -1,45 +1,45 @@
-//! Errors in files. All errors of a file are reported at once, each with its place and what was expected there.
+//! Errors in files. All errors of a file are reported at once, each with its place and the expected value.
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-/// How many bytes of a line are shown before a place. After it, half as many.
+/// Bytes of a line shown before the place of an error. After it, half as many.
 const AROUND: usize = 200;
-/// How many errors are shown at once.
+/// The most errors shown at once.
 pub(super) const MOST_SHOWN: usize = 50;
-/// How many known words are listed.
+/// The most known words listed.
 const MOST_KNOWN: usize = 30;
 
-/// One error and its place.
-// `Ord` goes by the order of the fields: first the file, then the place.
+/// An error and its place.
+// `Ord` follows the order of the fields: first the file, then the place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// The file, by the name that the user knows.
     pub file: String,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong: a lower-case fragment.
+    /// The message: a lower-case fragment.
     pub message: String,
     /// Advice, if there is any.
     pub help: Option<String>,
-    /// The line of the file without its line break, or the part around the place if it is long.
+    /// The line of the file without its line break. Of a long line, only the part around the place.
     pub source: String,
-    /// Characters of `source` before those that are marked.
+    /// Characters of `source` before the marked ones.
     pub indent: usize,
-    /// Characters that are marked, 1 or more.
+    /// Marked characters, at least 1.
     pub width: usize,
 }
 
 impl Diagnostic {
-    /// An error at a byte range of a text. A range over several lines is marked on its first.
+    /// An error at a byte range of a text. A range over several lines is marked only on its first line.
     pub fn new(file: &str, text: &str, range: Range<usize>, message: impl Into<String>) -> Self {
         let start = floor_boundary(text, range.start);
         let line = text[..start].matches('\n').count() + 1;
         Self::on_line(line, file, text, range, message)
     }
 
-    /// The same if you already know the line, which saves a search from the beginning of the text.
+    /// An error on a known line, without a search for the line from the beginning of the text.
     pub fn on_line(line: usize, file: &str, text: &str, range: Range<usize>, message: impl Into<String>) -> Self {
         let start = floor_boundary(text, range.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -60,7 +60,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same place with another message.
+    /// A copy with another message.
     pub fn saying(&self, message: impl Into<String>, help: Option<String>) -> Self {
         Self {
             message: message.into(),
@@ -75,7 +75,7 @@ impl Diagnostic {
     }
 }
 
-/// The nearest character boundary at or below a byte offset.
+/// The nearest character boundary at or before a byte offset.
 fn floor_boundary(text: &str, offset: usize) -> usize {
     (0..=offset.min(text.len()))
         .rev()
@@ -97,7 +97,7 @@ impl fmt::Display for Diagnostic {
         } = self;
         let margin = line.to_string().len();
         writeln!(f, "{file}:{line}:{column}: {message}")?;
-        // One blank for a tab, so that the marks in the next line stand below what they mark.
+        // A tab becomes one blank, so that the marks in the next line are below the marked characters.
         writeln!(f, " {line} | {}", source.replace('\t', " "))?;
         write!(f, " {:margin$} | {:indent$}{}", "", "", "^".repeat(*width))?;
         match &self.help {
@@ -107,7 +107,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All errors of an experiment's files, ordered by file and place. Not empty if returned as an error.
+/// All errors in an experiment's files, ordered by file and place. Not empty if returned as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(BTreeSet<Diagnostic>);
 
@@ -161,7 +161,7 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// The known word that was probably meant.
+/// The known word that was probably meant, if one is similar.
 pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let lower = word.to_lowercase();
     known
@@ -169,7 +169,7 @@ pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) ->
         .filter_map(|candidate| {
             let text = candidate.as_ref();
             let distance = strsim::damerau_levenshtein(&lower, &text.to_lowercase());
-            // A typo for every three letters, and one in a short word.
+            // A typo for every three letters; one in a short word.
             let most = (text.chars().count().max(word.chars().count()) / 3).max(1);
             (distance <= most).then_some((distance, candidate))
         })
@@ -177,7 +177,7 @@ pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean …?` if a known word is similar, otherwise the list of known words.
+/// Advice: `did you mean …?` if a known word is similar, otherwise the list of known words.
 pub fn suggest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<String> {
     let known: Vec<T> = known.into_iter().collect();
     if let Some(near) = closest(word, &known) {

@@ -1,4 +1,4 @@
-//! Digests of what a run is made from, by which `lasthop resume` checks that nothing has changed.
+//! Digests of the files of a run, by which `lasthop resume` checks that nothing has changed.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use lasthop_system::digest::of_bytes;
 
 use super::{files::Files, model::Experiment};
 
-/// Digests of the files of a folder, by path, without files for people, which do not affect a measurement.
+/// Digests of the files of a folder by path, except pages for people, which do not affect a measurement.
 pub(super) fn of_files(files: &Files) -> Digests {
     let deciding = files
         .iter()
@@ -17,7 +17,7 @@ pub(super) fn of_files(files: &Files) -> Digests {
         .collect()
 }
 
-/// Every file of an experiment and of each recipe that its cases may use.
+/// Digests of all files of an experiment and of the recipes that its cases may use.
 pub fn of_experiment(experiment: &Experiment) -> Digests {
     let mut all = experiment.digests.clone();
     for (name, recipe) in &experiment.recipes {

@@ -1,4 +1,4 @@
-//! A TOML file that knows the place of everything in it, read into a type.
+//! A TOML file that knows the place of each of its values, and is read into a type.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,24 +15,24 @@ use toml::{
 
 use super::diagnostics::{Diagnostic, Diagnostics, MOST_SHOWN, closest, suggest};
 
-/// What serde refuses, and where.
+/// serde's error, with its path.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
-/// A parsed file, and the places of its parts.
+/// A parsed file, with the places of its parts.
 #[derive(Clone)]
 pub struct Document {
     /// The file, by the name that the user knows.
     pub name: String,
     pub text: String,
-    /// The content; keys in the order of the file.
+    /// The content, with keys in the order of the file.
     pub tree: Value,
-    /// Where its lines begin.
+    /// Byte offsets of the lines.
     lines: Vec<usize>,
-    /// By JSON pointer.
+    /// Places by JSON pointer.
     places: BTreeMap<String, Place>,
-    /// Whether its syntax is wrong somewhere, so that the tree lacks something.
+    /// Whether there is a syntax error, so that the tree is incomplete.
     is_broken: bool,
-    /// Where values were wrong, so that they were taken out of the tree; and what had them.
+    /// Pointers to wrong values that were removed from the tree, and to their tables.
     wrong: HashSet<String>,
 }
 
@@ -44,11 +44,11 @@ struct Place {
 }
 
 impl Document {
-    /// Reads what can be read, and reports every syntax error.
+    /// Parses as much as possible, and reports every syntax error.
     pub fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut reading = Reading::default();
-        // The root has a place, so `place` finds one for every pointer.
+        // The root has a place, so that `place` finds one for every pointer.
         reading.places.insert(String::new(), Place { key: None, value: 0..0 });
         let tree = reading.table(table.get_ref(), "");
         let lines = std::iter::once(0)
@@ -77,19 +77,19 @@ impl Document {
         Diagnostic::on_line(line, &self.name, &self.text, range, message)
     }
 
-    /// An error at the value that the pointer leads to, or at its nearest ancestor that was written.
+    /// An error at the value of a pointer, or at its nearest ancestor in the file.
     pub fn at_value(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
         self.at(self.range(pointer), message)
     }
 
-    /// An error at the key of that value.
+    /// An error at the key of a value.
     pub fn at_key(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
         let place = self.place(pointer);
         let range = place.key.clone().unwrap_or_else(|| place.value.clone());
         self.at(range, message)
     }
 
-    /// Where the value is, or its nearest ancestor that was written.
+    /// The place of a value, or of its nearest ancestor in the file.
     pub fn range(&self, pointer: &str) -> Range<usize> {
         self.place(pointer).value.clone()
     }
@@ -104,14 +104,14 @@ impl Document {
         }
     }
 
-    /// The file as a `T`, and everything that keeps it from being one: of each table, what is missing first.
+    /// Reads the file as a `T`, and reports all errors: of each table, missing keys first.
     pub fn read<T: DeserializeOwned>(&mut self, schema: &Value, found: &mut Diagnostics) -> Option<T> {
         let content = self.table("", schema, |tree| serde_path_to_error::deserialize(tree), found);
         content.filter(|_| !self.is_broken)
     }
 
-    /// Reads the table at a pointer. serde stops at the first error, so what is wrong is taken out of the tree, and the
-    /// rest is read again. `None` if some table lacks what it cannot do without.
+    /// Reads the table at a pointer. serde stops at its first error, so the wrong value is removed from the tree and
+    /// the rest is read again. `None` if a table lacks a required key.
     pub fn table<T>(
         &mut self,
         table: &str,
@@ -128,7 +128,7 @@ impl Document {
             let why = error.inner().to_string();
             is_whole &= !why.starts_with("missing");
             let pointer = self.pointer(table, error.path(), &why);
-            // In the table of a protocol a template may stand for any value; what it makes is known in a case only.
+            // In a protocol's table, a template may replace any value. Its result is known only in a case.
             let is_template = |value: &Value| value.as_str().is_some_and(|text| text.contains("{{"));
             if table.is_empty() || !self.tree.pointer(&pointer).is_some_and(is_template) {
                 found.extend(self.explain(&pointer, schema, &why));
@@ -141,8 +141,8 @@ impl Document {
         None
     }
 
-    /// The pointer to where an error is, the unknown key of a table included. A path also has steps into words of
-    /// enumerations, which the tree has not.
+    /// The pointer to an error, including an unknown key. A path also has steps for variants of enumerations, which the
+    /// tree lacks.
     fn pointer(&self, table: &str, path: &Path, why: &str) -> String {
         let mut steps: Vec<String> = path
             .iter()
@@ -152,7 +152,7 @@ impl Document {
             })
             .collect();
         let unknown = quoted(why).next().filter(|_| why.starts_with("unknown"));
-        // Some paths have it already.
+        // Some paths already end in the key.
         let unknown = unknown.filter(|key| steps.last().is_none_or(|last| last != key));
         steps.extend(unknown.map(str::to_owned));
         let mut pointer = table.to_owned();
@@ -165,7 +165,7 @@ impl Document {
         pointer
     }
 
-    /// What serde refuses, in our words. Nothing if it is missing because it was wrong or unreadable.
+    /// serde's error in our words. `None` for a missing value that was removed or unreadable.
     fn explain(&mut self, pointer: &str, schema: &Value, why: &str) -> Option<Diagnostic> {
         let value = self.tree.pointer(pointer)?;
         let (what, expected) = why.rsplit_once(", expected ").unwrap_or((why, ""));
@@ -173,7 +173,7 @@ impl Document {
         let known: Vec<&str> = quoted(expected).collect();
         if what.starts_with("missing field") {
             let inner = join(pointer, word);
-            // `[load]` also has the tables of protocols, and serde tells of its unknown keys last.
+            // `[load]` also has the tables of protocols, and serde reports its unknown keys last.
             let known = schema_at(schema, pointer).and_then(|wanted| wanted.get("properties")?.as_object());
             let unknown = |key: &&String| known.is_some_and(|known| !known.contains_key(*key));
             let written = value.as_object().into_iter().flat_map(Map::keys);
@@ -205,7 +205,7 @@ impl Document {
         Some(self.at_value(pointer, why))
     }
 
-    /// Gives a value to the key that was meant, which is then not missing.
+    /// Moves a value to the key that was meant, which is then no longer missing.
     fn rename(&mut self, pointer: &str, meant: &str) {
         let value = self.tree.pointer_mut(pointer).map(Value::take);
         let table = self.tree.pointer_mut(parent(pointer)).and_then(Value::as_object_mut);
@@ -214,7 +214,8 @@ impl Document {
         }
     }
 
-    /// Takes a wrong value out of the tree: a list as a whole, because the places of its other items would shift.
+    /// Removes a wrong value from the tree. A list is removed as a whole, because the places of its other items would
+    /// shift.
     fn take_out(&mut self, pointer: &str) {
         let table = parent(pointer);
         match self.tree.pointer_mut(table) {
@@ -224,13 +225,13 @@ impl Document {
         self.wrong.extend([pointer, table].map(str::to_owned));
     }
 
-    /// Whether an error at this pointer may only be the consequence of a wrong value that was taken out.
+    /// Whether an error at this pointer may only be a consequence of a removed value.
     pub fn is_echo(&self, pointer: &str) -> bool {
         self.wrong.contains(pointer)
     }
 }
 
-/// How to say what other tools have this key for.
+/// Advice for keys that are known from other tools.
 fn elsewhere(parent: &str, key: &str) -> Option<String> {
     let is_service = parent
         .strip_prefix("/services/")
@@ -240,18 +241,18 @@ fn elsewhere(parent: &str, key: &str) -> Option<String> {
     (is_service && matches!(key, "env" | "environment")).then(|| text.to_owned())
 }
 
-/// What is gathered of a file while its content is read.
+/// Collected while a file's content is read.
 #[derive(Default)]
 struct Reading {
     places: BTreeMap<String, Place>,
-    /// Numbers that no number of ours can hold. They are null in the tree, which TOML does not have.
+    /// Numbers too large for any type. They become null in the tree, which TOML does not have.
     unreadable: Vec<Range<usize>>,
 }
 
 impl Reading {
     fn table(&mut self, table: &DeTable<'_>, pointer: &str) -> Value {
         let mut entries: Vec<_> = table.iter().collect();
-        // Errors and services come in the order of the file, whatever that of the parser's table is.
+        // Errors and services follow the order of the file, not that of the parser's table.
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut map = Map::new();
         for (key, value) in entries {
@@ -290,7 +291,7 @@ impl Reading {
     }
 }
 
-/// A JSON pointer one step further.
+/// Extends a JSON pointer by a key.
 pub fn join(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -304,7 +305,7 @@ fn unescape(key: &str) -> String {
     key.replace("~1", "/").replace("~0", "~")
 }
 
-/// What a message has between backticks.
+/// The parts of a message between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -320,14 +321,14 @@ fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// What the schema says about a key: the first sentence of its description.
+/// The schema's description of a key: its first sentence.
 fn description(schema: &Value, pointer: &str) -> Option<String> {
     let text = schema_at(schema, pointer)?.get("description")?.as_str()?;
     let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
     Some(sentence.trim_end_matches('.').replace('\n', " "))
 }
 
-/// What serde expects, as people say it.
+/// serde's expectation in usual words.
 fn type_in_words(expected: &str) -> String {
     let (name, more) = expected.split_at(expected.find(',').unwrap_or(expected.len()));
     let words = match name {

@@ -1,4 +1,4 @@
-//! Folders as they were read.
+//! Files of a folder, in memory.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,12 @@ use lasthop_system::{
     files::{self, Folder},
 };
 
-/// Files of a folder, by their path in it.
+/// Files of a folder, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The most that the files of an experiment may have together, in bytes. All are in memory, more than once.
+/// The most bytes for all files of an experiment, which are in memory more than once.
 const LARGEST: u64 = 512 << 20;
-/// The same of a file that says what an experiment or a recipe is, and of a template.
+/// The most bytes for the file of an experiment or a recipe, and for a template.
 pub(super) const LONGEST_TEXT: u64 = 256 << 10;
 
 /// The file that makes a folder an experiment.
@@ -26,19 +26,19 @@ pub(crate) const EXPERIMENT_FILE: &str = "experiment.toml";
 /// The file that makes a folder a recipe.
 pub(crate) const RECIPE_FILE: &str = "recipe.toml";
 
-/// What planning an experiment may take, besides its files, in bytes and in time. Usual ones take some MB and some
+/// Limits on planning an experiment, in bytes besides its files and in time. Usual experiments take some MB and some
 /// milliseconds.
 const MEMORY: u64 = 1 << 30;
 const TIME: Duration = Duration::from_secs(30);
 
-/// Does what an experiment decides the length of, such as rendering its templates: if it takes too much memory or time,
+/// Runs work whose length an experiment decides, such as rendering its templates. Beyond the limit of memory or time,
 /// this process ends with a message.
 pub(super) fn bounded<T>(experiment: &str, size: usize, work: impl FnOnce() -> T) -> T {
     let what = format!("planning `{}`", experiment.escape_debug());
     bounded::bounded(&what, MEMORY + 4 * size as u64, TIME, work)
 }
 
-/// Bytes of files together.
+/// Total bytes of files.
 pub(super) fn size(files: &Files) -> usize {
     files.values().map(Vec::len).sum()
 }
@@ -56,7 +56,7 @@ pub(super) fn unread(path: &Path, cause: &io::Error) -> String {
     format!("cannot read {}: {cause}", path.display())
 }
 
-/// Files that a build or an editor leaves among those of an experiment.
+/// Whether a file is part of an experiment, rather than left by a build or an editor.
 fn is_part(name: &str) -> bool {
     !name.starts_with('.') && name != "__pycache__" && !name.ends_with('~')
 }
@@ -81,16 +81,16 @@ fn collect_embedded(folder: &Dir<'static>, base: &Path, files: &mut Files) {
         .for_each(|dir| collect_embedded(dir, base, files));
 }
 
-/// A file of a folder, as it was found before it is read.
+/// A file of a folder, found but not yet read.
 struct Found {
     name: PathBuf,
-    /// Where its content is: another file of the folder if it is a link.
+    /// The path of the content: for a link, another file of the folder.
     source: PathBuf,
     size: u64,
 }
 
-/// Each file is read once, on a way without links below the folder: whatever is exchanged meanwhile, nothing outside of
-/// the folder is read.
+/// Reads the files of a folder. Each is read once, by a path without links below the folder, so that nothing outside is
+/// read even if files are exchanged meanwhile.
 pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
     let base = folder.canonicalize().map_err(|cause| unread(folder, &cause))?;
     let root = Folder::open(&base).map_err(|cause| unread(folder, &cause))?;
@@ -120,7 +120,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<Files, String> {
     found.into_iter().map(&mut read).collect()
 }
 
-/// Links to folders are not followed, because they may form a circle.
+/// Finds the files of a folder. Links to folders are not followed, because they may form a circle.
 fn collect_folder(root: &Folder, below: &Path, base: &Path, found: &mut Vec<Found>) -> Result<(), String> {
     let unlisted = |cause: io::Error| unread(&base.join(below), &cause);
     let folder = root.at(below).map_err(unlisted)?;
@@ -152,9 +152,9 @@ fn collect_folder(root: &Folder, below: &Path, base: &Path, found: &mut Vec<Foun
     Ok(())
 }
 
-/// Where in the folder a link leads.
+/// The path in the folder that a link leads to.
 fn inside(path: &Path, to: &Path, base: &Path) -> Result<PathBuf, String> {
-    // Its content would be copied into the record, which may be shared.
+    // A file outside would be copied into the record, which may be shared.
     to.strip_prefix(base).map(Path::to_owned).map_err(|_| {
         format!(
             "{} is a link to {}, outside its folder; copy the file into the folder instead",
@@ -200,7 +200,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("experiment.toml"), "").unwrap();
-        // A file of nothing but a hole takes no room on the disk.
+        // A sparse file takes no space on the disk.
         fs::File::create(path("dump")).unwrap().set_len(3 << 30).unwrap();
         let error = read_folder(folder.path()).unwrap_err();
         assert!(

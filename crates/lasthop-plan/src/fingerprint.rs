@@ -1,5 +1,5 @@
-//! What two cases differ in besides the link, told before anything has an address: services and load are rendered with
-//! the same symbol wherever the link's endpoint stands.
+//! Differences between two cases other than the link, found before addresses are known: services and load are rendered
+//! with one symbol in place of every link's endpoint.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,26 +23,26 @@ use super::{
     render::{self, RenderedCase, Renderer, address_text, url_text},
 };
 
-/// A case as far as it is known before anything has an address.
+/// A case as far as it can be rendered without addresses.
 pub(super) struct SketchedCase {
     pub fingerprint: Fingerprint,
     pub load: RenderedCase,
-    /// In start order.
+    /// The services, in start order.
     pub services: IndexMap<String, StackService>,
 }
 
-/// A case's services and load as text.
+/// The text of a case's services and load.
 #[derive(Clone)]
 pub(super) struct Fingerprint {
-    /// By server, the texts that start it, by what they are: its command, a file, a variable.
+    /// The texts that start each server, by server and by place: the command, a file, a variable.
     services: BTreeMap<String, BTreeMap<String, String>>,
-    /// By service, what makes the path to its container. That is what is compared.
+    /// The path to each service's container, which is compared and may differ.
     paths: BTreeMap<String, String>,
-    /// Services whose containers hold others, which makes them a part of the path.
+    /// Services whose containers hold others, and so belong to the path.
     holders: BTreeSet<String>,
-    /// Without what belongs to the transport: the endpoint and the option of TCP.
+    /// The load without the parts of the transport: the endpoint and the TCP option.
     load: String,
-    /// The option of TCP; `None` on a Unix socket, where it means nothing.
+    /// The TCP option; `None` on a Unix socket, where it has no meaning.
     nodelay: Option<bool>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn sketch(experiment: &Experiment, case: &NamedCase) -> Result<Sketch
         render::container::check_volumes(&experiment.link.from, &experiment.link.to, &containers)?;
     }
     let load = renderer.case()?;
-    // An experiment's own driver knows what it takes.
+    // An experiment's own driver is not checked, because lasthop does not know what it accepts.
     if load.driver.is_none() {
         let protocol = load.spec.protocol.kind().name;
         load.spec
@@ -110,7 +110,7 @@ impl Fingerprint {
         (&self.services, &self.paths, &self.holders) == (&other.services, &other.paths, &other.holders)
     }
 
-    /// What differs from a reference and should not: the place in words, the reference's text there, and this one's.
+    /// Differences that should not exist: the place in words, the reference's text, and this case's text.
     pub(super) fn diff(&self, reference: &Self) -> Vec<(String, String, String)> {
         let mut places: BTreeMap<String, [String; 2]> = BTreeMap::new();
         for (at, side) in [reference, self].into_iter().enumerate() {
@@ -137,7 +137,7 @@ impl Fingerprint {
             .collect()
     }
 
-    /// What a path is made of stands apart from what the comparison must keep equal.
+    /// Separates the path, which may differ, from the settings that must be equal.
     fn add_containers(&mut self, containers: &IndexMap<String, Option<RenderedContainer>>) {
         for (name, container) in containers {
             let Some(container) = container else { continue };
@@ -150,7 +150,7 @@ impl Fingerprint {
             } = container;
             self.paths
                 .insert(name.clone(), format!("{network:?} {publish:?} {volume:?} {sysctls:?}"));
-            // What holds others is a part of their path, and its limits are theirs.
+            // A container that holds others is part of their path, and its limits apply to them.
             let holder = match network {
                 Network::Inside(holder) => {
                     self.holders.insert(holder.clone());
@@ -212,14 +212,14 @@ fn load_text(load: &RenderedCase) -> String {
     format!("{text}\n{}", lines(load.driver.as_deref().unwrap_or_default()))
 }
 
-/// Every way in which a configuration names the link's endpoint, the longest first: one may be a part of another.
+/// All texts by which a configuration may name the link's endpoint, longest first, because one may contain another.
 fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, String> {
     let mut forms = Vec::new();
     for (name, server) in &renderer.bindings.services {
         if service_of(name) != renderer.experiment.link.to {
             continue;
         }
-        // Whoever connects to the link's server writes its address in a form of its own.
+        // Clients of the link's server write the address in the form that their recipe gives.
         for (name, service) in &renderer.experiment.services {
             forms.push(address_text(&renderer.recipe(name, service)?.connect, &server.address)?);
         }
@@ -235,7 +235,7 @@ fn link_forms(renderer: &Renderer<'_>) -> Result<Vec<String>, String> {
     Ok(forms)
 }
 
-/// Bindings that no run has, the same for every case but for the link's address.
+/// Bindings with placeholders, equal for all cases except for the link's address.
 pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<Bindings, String> {
     let none = Bindings {
         round: 0,
@@ -275,7 +275,7 @@ pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<B
                 },
             );
         }
-        // A service that a case does without keeps its place: the others are to look the same.
+        // A service that this case lacks keeps its port, so that the other services look alike.
         next += count.max(1) as u16;
     }
     Ok(Bindings { services, ..none })
@@ -284,7 +284,7 @@ pub(super) fn placeholders(experiment: &Experiment, levels: &Levels) -> Result<B
 fn placeholder(name: &str, recipe: &Recipe, transport: Transport, port: u16) -> ServiceBinding {
     let runtime = PathBuf::from("/@run@").join(name);
     let file = recipe.listen.get(&transport).and_then(|listen| listen.file.as_deref());
-    // The name ends in what no name has: it stands in texts, and `app` is not to be found in `app-2`.
+    // The end of the name occurs in no other name, so that `app` is not found in `app-2`.
     let address = transport
         .address()
         .at(runtime.join(file.unwrap_or(SOCKET)), format!("@run@-{name}@"), port);

@@ -1,5 +1,4 @@
-//! The plan of a comparison of endpoints that are there already: an experiment without services, whose cases are the
-//! endpoints.
+//! The plan of a comparison of existing endpoints: an experiment without services, whose cases are the endpoints.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ use super::{
 /// Name of the experiment.
 pub const NAME: &str = "compare";
 
-/// How each endpoint is called: as the user calls it, else by its transport, and by its address where several have that.
+/// The name of each endpoint: as given, or else its transport, plus the address if several have that transport.
 #[must_use]
 pub fn names(endpoints: &[(Option<String>, Endpoint)]) -> Vec<String> {
     let given: Vec<&String> = endpoints.iter().filter_map(|(name, _)| name.as_ref()).collect();
@@ -35,7 +34,7 @@ pub fn names(endpoints: &[(Option<String>, Endpoint)]) -> Vec<String> {
     endpoints.iter().filter_map(name).collect()
 }
 
-/// None of them is taken.
+/// Names for endpoints without one, different from all names taken.
 fn usual_names(endpoints: &[Endpoint], taken: &[&String]) -> Vec<String> {
     let transports: Vec<Transport> = endpoints.iter().map(Endpoint::transport).collect();
     let alone = |one: &Transport| transports.iter().filter(|other| *other == one).count() == 1;
@@ -55,7 +54,7 @@ fn usual_names(endpoints: &[Endpoint], taken: &[&String]) -> Vec<String> {
     names
 }
 
-/// Without a slash, which ends the level in the name of a case.
+/// The address in a name, without slashes: in the name of a case, a slash ends the level.
 fn place(address: &Address) -> String {
     match address {
         Address::Abstract(name) => abstract_name(name).replace('/', "_"),
@@ -66,7 +65,7 @@ fn place(address: &Address) -> String {
     }
 }
 
-/// The factor whose levels the endpoints are: the transport, unless the user calls one otherwise.
+/// The factor of the endpoints: the transport, unless the user named an endpoint otherwise.
 fn factor_of(given: &Given) -> &'static str {
     let endpoints: Vec<Endpoint> = given.endpoints.values().map(|one| one.spec.endpoint.clone()).collect();
     if given.endpoints.keys().eq(&usual_names(&endpoints, &[])) {
@@ -76,7 +75,7 @@ fn factor_of(given: &Given) -> &'static str {
     }
 }
 
-/// Refuses names that two endpoints have.
+/// Refuses a name that two endpoints have.
 pub fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     match names.into_iter().find(|name| !seen.insert(*name)) {
@@ -104,7 +103,8 @@ impl Plan {
             experiment: experiment(&given, factor, &levels),
             factors: factors(&given, factor, levels),
             cases: Vec::new(),
-            // All endpoints share it: several may be of one server, and a request may pass through several servers.
+            // All endpoints share a stack: several may belong to one server, and a request may pass through several
+            // servers.
             stacks: vec![Stack::empty()],
             excluded: Vec::new(),
             differences: Vec::new(),
@@ -136,7 +136,7 @@ impl Plan {
 fn factors(given: &Given, name: &str, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
     let reference = levels.first().cloned();
     let mut labels = IndexMap::new();
-    // A transport alone has its usual words.
+    // A plain transport already has its usual words.
     for (name, endpoint) in given.endpoints.iter().filter(|(name, _)| name.contains(' ')) {
         let again = name.find(" (").map_or("", |at| &name[at..]);
         labels.insert(name.clone(), format!("{}{again}", endpoint.url));

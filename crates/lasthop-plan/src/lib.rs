@@ -2,23 +2,23 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `written` | values that may be written in more than one way |
-//! | [`schema`] | their JSON schemas, made from the types of `model` |
+//! | `written` | values that can be written in several ways |
+//! | [`schema`] | JSON schemas of the files, generated from the types of `model` |
 //! | `templated` | schemas of tables whose values may be templates |
-//! | [`document`], [`diagnostics`] | reading a file into its type so that every error has its place |
-//! | `files` | folders as they were read |
-//! | `validate` | checks what was read |
+//! | [`document`], [`diagnostics`] | reading a file into a type, with a place for every error |
+//! | `files` | files of a folder, in memory |
+//! | `validate` | checks of the files |
 //! | [`model`] | the types of experiments and recipes |
 //! | [`catalog`] | finds and loads experiments and recipes |
-//! | [`cases`] | the selected levels, and the cases that follow from them |
+//! | [`cases`] | the selected levels, and the cases that they make |
 //! | `template`, [`render`] | renders services and load |
-//! | [`pace`] | closed loop, or open loop at a rate |
+//! | [`pace`] | the pace of requests: a closed loop, or an open loop at a rate |
 //! | [`plan`] | cases, and the stacks that they run on |
-//! | `fingerprint` | what differs between two cases besides the transport |
-//! | [`settings`] | the settings of a run, from the experiment's defaults and what the run changes |
+//! | `fingerprint` | differences between two cases other than the link |
+//! | [`settings`] | the settings of a run: the experiment's defaults, and options of the run |
 //! | [`digest`] | digests by which a resumed run checks that nothing has changed |
-//! | [`given`] | the plan of endpoints that are there already |
-//! | `derive` | the cases that derived quantities follow from |
+//! | [`given`] | the plan of a comparison of existing endpoints |
+//! | `derive` | the cases for derived quantities |
 //! | [`schedule`] | the order of the cases in each block |
 
 pub mod cases;

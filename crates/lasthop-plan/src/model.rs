@@ -1,7 +1,7 @@
-//! Experiments and recipes for the rest of the program: parsed, checked, complete.
+//! Experiments and recipes: parsed, checked, complete.
 //!
-//! The types are those of the files as well. Their doc comments are a part of the product: they become descriptions in
-//! the JSON schemas. What `validate` hands on is valid.
+//! The types are also those of the files. Their doc comments are part of the product: they become descriptions in the
+//! JSON schemas. Everything that `validate` returns is valid.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,12 +113,12 @@ pub struct Derive {
 }
 
 impl Experiment {
-    /// Name of the factor that is compared.
+    /// Name of the compared factor.
     pub fn compared(&self) -> &str {
         selection::compared(&self.factors, |factor| factor.reference.is_some())
     }
 
-    /// All packages of languages that it names, one a line.
+    /// All packages of languages that the experiment names, one a line.
     pub fn package_list(&self) -> String {
         let recipes = self.recipes.values().map(|recipe| &recipe.program.packages);
         let all = recipes.chain(self.services.values().map(|service| &service.packages));
@@ -135,14 +135,14 @@ impl Experiment {
     }
 }
 
-/// Where an experiment comes from.
+/// The source of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// Embedded in the binary.
     #[default]
     BuiltIn,
     Folder(PathBuf),
-    /// Nowhere: its cases are endpoints that are there already.
+    /// No file: the cases are existing endpoints.
     Given,
 }
 
@@ -223,7 +223,7 @@ impl Factor {
         self.default.as_deref().unwrap_or(&self.levels)
     }
 
-    /// Whether `--set` accepts this level without its being listed.
+    /// Whether `--set` accepts this level, even if it is not listed.
     pub fn is_in_range(&self, level: &Level) -> bool {
         matches!((level, self.range), (Level::Int(number), Some([low, high])) if (low..=high).contains(number))
     }
@@ -289,7 +289,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The folders of the languages whose packages it or its recipe names.
+    /// The folders of packages of the service and its recipe, by language.
     pub fn packages(&self, recipe: &Recipe, folder: impl Fn(&str) -> PathBuf) -> BTreeMap<&'static str, PathBuf> {
         let named = [&self.packages, &recipe.program.packages];
         let languages = named.into_iter().flat_map(Packages::languages);
@@ -348,12 +348,12 @@ impl From<String> for ConfigFile {
     }
 }
 
-/// Where a rate or its arrivals were given.
+/// The place where a rate or its arrivals were set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Without a message.
+    /// A place in a file, as a diagnostic without a message.
     File(Box<Diagnostic>),
-    /// An option of the command line, with its value.
+    /// A command-line option with its value.
     Option(String),
 }
 
@@ -566,7 +566,7 @@ pub enum ReadyName {
     Command,
 }
 
-/// Signals that may stop a server in order.
+/// Signals that can stop a server in order.
 pub(super) const SIGNALS: [&str; 5] = ["TERM", "INT", "QUIT", "HUP", "KILL"];
 
 /// How to stop the server in order.
@@ -580,7 +580,7 @@ pub struct StopFile {
     pub timeout: Option<Time>,
 }
 
-/// Where to listen: a key for each transport, with the description that the transport has.
+/// A key for each transport, with the transport's description.
 fn listen_table(generator: &mut SchemaGenerator) -> Schema {
     let listen = generator.subschema_for::<Listen>().to_value();
     let transports = generator.subschema_for::<Transport>().to_value();

@@ -1,4 +1,4 @@
-//! How the requests of a load are paced: each after the previous reply (closed loop), or at a rate (open loop).
+//! The pace of requests: each after the previous reply (closed loop), or at a rate (open loop).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     template,
 };
 
-/// With fewer requests per trial than this, on average, a trial may have none.
+/// The fewest requests per trial, on average. With fewer, a trial may have none.
 pub const LEAST_IN_A_TRIAL: f64 = 10.0;
 
 /// The shortest trial with enough requests at a rate, in whole tens of milliseconds.
@@ -24,7 +24,7 @@ pub fn shortest_trial(rate: f64) -> Duration {
     Duration::from_millis((LEAST_IN_A_TRIAL / rate * 100.0).ceil() as u64 * 10)
 }
 
-/// A case cannot have its pace: what is wrong, where it was given, and what to do.
+/// The error of a case that cannot have its pace: the flaw, its place, and advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PaceError {
     #[error("{}", .0.to_string().trim_end())]
@@ -39,9 +39,9 @@ impl From<PaceError> for String {
     }
 }
 
-/// Advice if a value cannot be read, in a file and on the command line. The message says what is expected.
+/// Advice for an unreadable value, in a file and on the command line. The message itself says what is expected.
 const UNREADABLE: [&str; 2] = ["", "choose another"];
-/// Advice if the load cannot have a rate, in a file and on the command line.
+/// Advice for a load that cannot have a rate, in a file and on the command line.
 const IMPOSSIBLE: [&str; 2] = [
     "exclude the combination ([[exclude]]), or set `rate` to 0 there, for a closed loop",
     "leave such cases out with --only, or do not use --rate",
@@ -59,8 +59,8 @@ impl Place {
     }
 }
 
-/// The pace of a case: a closed loop, or an open loop at a rate. The round, not the plan, chooses the seed of random
-/// arrivals.
+/// The pace of a case: a closed loop, or an open loop at a rate. The seed of random arrivals is chosen by the round,
+/// not by the plan.
 pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
     let read = |key: &str, text: &str, place: &Place| {
         let rendered = template::render(key, text, context);
@@ -85,7 +85,7 @@ pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> 
     Ok(model)
 }
 
-/// What decides whether a case has a rate, and whether it can have one.
+/// The templates that decide whether a case has a rate, and whether it can have one.
 pub(super) fn templates(load: &Load) -> impl Iterator<Item = &String> {
     [&load.rate, &load.pipeline, &load.requests_per_connection, &load.reuse]
         .into_iter()
@@ -93,14 +93,15 @@ pub(super) fn templates(load: &Load) -> impl Iterator<Item = &String> {
         .chain(load.driver.first())
 }
 
-/// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can tell it.
+/// Whether the pace depends on more than the levels of a case. Then only the plan, which has addresses, can determine
+/// it.
 pub(super) fn needs_addresses<'a>(load: &Load, mut services: impl Iterator<Item = &'a String>) -> bool {
     let names = templates(load).filter_map(|text| template::names(text).ok());
     let names: BTreeSet<String> = names.flatten().collect();
     services.any(|service| names.iter().any(|name| name.split('.').next() == Some(service)))
 }
 
-/// Checks that the load can have a rate, if it has one. Other errors in its parts are reported where they are rendered.
+/// Checks that a load with a rate can have one. Errors of its other parts are reported where they are rendered.
 fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
     if model == Model::Closed {
         return Ok(());
@@ -122,7 +123,7 @@ fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
         ));
     }
     let number = |template: &str| text(template).and_then(|text| text.parse().ok()).unwrap_or(1);
-    // Whether there can be a rate does not depend on the server and the protocol.
+    // Any endpoint will do, because the server and the protocol do not decide whether a rate is possible.
     let stand_in = Endpoint {
         address: Address::Unix("/".into()),
         tls: None,

@@ -1,4 +1,4 @@
-//! The plan of a run: its cases, the stacks of services that they run on, and what differs besides the transport.
+//! The plan of a run: its cases, their stacks of services, and differences other than the transport.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,24 +33,24 @@ use super::{
     template,
 };
 
-/// In shorter trials there is little but their begin and end.
+/// The shortest trial. A shorter trial would consist of little but its start and end.
 const LEAST_TRIAL: Duration = Duration::from_millis(1);
 
-/// What a run will do, decided before any service starts.
+/// The plan of a run, made before any service starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub experiment: Experiment,
-    /// Levels of this run.
+    /// Factors with the levels of this run.
     pub factors: IndexMap<String, FactorSummary>,
     pub cases: Vec<CasePlan>,
     pub stacks: Vec<Stack>,
-    /// Combinations of the selected levels that are left out.
+    /// Combinations of the selected levels that were left out.
     pub excluded: Vec<Excluded>,
-    /// What differs between a case and its reference besides the link.
+    /// Differences between a case and its reference other than the link.
     pub differences: Vec<Difference>,
-    /// Quantities that follow from several cases.
+    /// Quantities derived from several cases.
     pub derived: Vec<DerivedPlan>,
-    /// The endpoints that are its cases, if lasthop starts no server.
+    /// The endpoints that are the cases, if lasthop starts no server.
     pub given: Option<Given>,
 }
 
@@ -60,14 +60,14 @@ pub struct Stack {
     pub number: usize,
     /// Transport of the link.
     pub transport: Transport,
-    /// Levels that its services are rendered with.
+    /// The levels with which the services are rendered.
     pub levels: Levels,
-    /// In start order.
+    /// The services, in start order.
     pub services: IndexMap<String, StackService>,
 }
 
 impl Stack {
-    /// The only one of a run that starts no service.
+    /// The only stack of a run that starts no service.
     pub(super) fn empty() -> Self {
         Self {
             number: 0,
@@ -78,19 +78,19 @@ impl Stack {
     }
 }
 
-/// What is known about a service before it has an address.
+/// A service before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackService {
     pub recipe: String,
-    /// Transport that it listens on.
+    /// The transport on which the service listens.
     pub transport: Transport,
-    /// Its container, if it runs in one.
+    /// The container, if the service runs in one.
     pub container: Option<RenderedContainer>,
-    /// Processes that serve at the same time.
+    /// Number of processes that serve at the same time.
     pub workers: u32,
 }
 
-/// More cases than a run may have.
+/// The message for more cases than a run may have.
 pub(crate) fn too_many(made: &str, cases: u128, advice: &str) -> String {
     format!("{made} make up to {cases} cases, more than {MOST_CASES}: {advice}")
 }
@@ -144,7 +144,7 @@ impl Plan {
             fingerprints.insert(&case.id, sketch.fingerprint);
         }
         same_rates(&plans)?;
-        // Everything that differs by another factor is what that is for.
+        // Under another compared factor, differences are intended.
         let differences = if selection::is_way(experiment.compared()) {
             named.iter().flat_map(|case| differences(case, &fingerprints)).collect()
         } else {
@@ -152,7 +152,7 @@ impl Plan {
         };
         let stacks = stacks.into_iter().map(|(.., stack)| stack).collect();
         let factors = summaries(&experiment, &chosen);
-        // A run against itself has only references and their twins.
+        // A run against itself has only references and their second names.
         let derived = if selection.aa {
             Vec::new()
         } else {
@@ -195,7 +195,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that the least round, a block and its reverse, is no longer than the budget.
+    /// Checks that the smallest round, a block and its reverse, fits into the budget.
     pub(crate) fn check_budget(&self, trial: Duration, blocks: Option<u32>, budget: Duration) -> Result<(), String> {
         let cases = self.cases.len();
         let blocks = blocks.unwrap_or(2).min(2);
@@ -212,7 +212,7 @@ impl Plan {
         ))
     }
 
-    /// The shortest trial with enough requests in every open loop; zero if there is none.
+    /// The shortest trial with enough requests in every open loop; zero without an open loop.
     pub(crate) fn shortest_trial(&self) -> Duration {
         self.cases
             .iter()
@@ -222,12 +222,12 @@ impl Plan {
             .unwrap_or_default()
     }
 
-    /// The services of a stack in start order, with the addresses of a round filled in.
+    /// Renders the services of a stack in start order, with the addresses of a round.
     pub fn services(&self, stack: &Stack, bindings: &Bindings) -> Result<Vec<RenderedService>, String> {
         self.renderer(&stack.levels, bindings).services()
     }
 
-    /// A case with the addresses of a round filled in.
+    /// Renders a case with the addresses of a round.
     pub fn render(&self, case: &CasePlan, bindings: &Bindings) -> Result<RenderedCase, String> {
         if let Some(endpoint) = self.given.as_ref().and_then(|given| given.endpoints.get(&case.case)) {
             return Ok(RenderedCase::of_given(endpoint));
@@ -245,7 +245,7 @@ impl Plan {
         }
     }
 
-    /// The experiment, for the record.
+    /// The experiment as the record has it.
     pub fn summary(&self) -> ExperimentSummary {
         let experiment = &self.experiment;
         let recipes = |name: &String| {
@@ -287,7 +287,7 @@ fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Sketch
             }
         }
     }
-    // Each only once, for the first case that it concerns.
+    // Each flaw once, for the first case that has it.
     let flaws: Vec<String> = flaws.into_values().collect();
     if flaws.is_empty() {
         Ok(sketches)
@@ -296,8 +296,7 @@ fn sketch_all(experiment: &Experiment, named: &[NamedCase]) -> Result<Vec<Sketch
     }
 }
 
-/// The cases of a run, and the combinations left out.
-/// The recipes of the servers that a run starts by default. Less work than a plan.
+/// The recipes of the servers that a run starts by default. This takes less work than a plan.
 pub fn usual_recipes(experiment: &Experiment) -> Result<BTreeSet<String>, String> {
     let chosen = cases::choose(experiment, &Selection::default())?;
     let (combinations, _) = cases::combinations(experiment, &chosen)?;
@@ -357,15 +356,15 @@ fn add_drivers(experiment: &mut Experiment, drivers: &[String]) {
     experiment.factors.insert(DRIVER.to_owned(), factor);
 }
 
-/// Replaces the experiment's rate by the rate that the run asks for.
+/// Replaces the experiment's pace by the one that the run asks for.
 fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), String> {
     if selection.overload {
-        // Any rate makes the loop an open one; the stages of its trials have their own.
+        // Any rate makes an open loop; the stages of overload trials have rates of their own.
         experiment.load.rate = "1".to_owned();
         experiment.load.rate_at = Place::Option("--overload".to_owned());
     }
     if let Some(rate) = selection.rate {
-        // A rate that is one factor and nothing else: `--rate` would leave the factor without an effect.
+        // If the rate is simply a factor, `--rate` would leave that factor without effect.
         let named = experiment
             .load
             .rate
@@ -391,7 +390,7 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), St
     Ok(())
 }
 
-/// Cases are compared by latency at a rate, so the rate must be the same.
+/// Checks that all cases have equal rates, because open loops are compared by latency.
 fn same_rates(plans: &[CasePlan]) -> Result<(), String> {
     for case in plans {
         let reference = plans.iter().find(|other| Some(&other.case) == case.reference.as_ref());
@@ -468,7 +467,7 @@ fn open_loop(spec: &Spec) -> Option<OpenLoop> {
     }
 }
 
-/// Command of a foreign driver without the directories of this run.
+/// The command of a foreign driver, without the directories of this run.
 fn driver_name(words: &[String]) -> String {
     words
         .iter()
@@ -477,7 +476,7 @@ fn driver_name(words: &[String]) -> String {
         .join(" ")
 }
 
-/// The stack whose services are the same, or a new one. The second names of cases have stacks of their own.
+/// The stack with equal services, or a new stack. Second names of cases have stacks of their own.
 fn stack_for(stacks: &mut Vec<(NamedCase, Fingerprint, Stack)>, case: &NamedCase, sketch: &SketchedCase) -> usize {
     let same = stacks.iter().find(|(other, fingerprint, _)| {
         other.again == case.again
@@ -499,7 +498,7 @@ fn stack_for(stacks: &mut Vec<(NamedCase, Fingerprint, Stack)>, case: &NamedCase
     number
 }
 
-/// What differs between a case and its reference besides the link.
+/// Differences between a case and its reference other than the link.
 fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) -> Vec<Difference> {
     let Some(reference) = &case.reference else {
         return Vec::new();
@@ -549,7 +548,7 @@ mod tests {
         plan.cases.iter().map(|case| case.reference.as_deref()).collect()
     }
 
-    /// Its program cannot be had here, so nobody runs what comes out of its templates.
+    /// CockroachDB cannot be installed here, so that only this test checks its templates.
     #[test]
     fn cockroachdb_is_rendered() {
         let plan = plan(
@@ -809,7 +808,7 @@ mod tests {
         assert_eq!(plan.differences, []);
     }
 
-    /// Names of abstract sockets have no slash after which one ends.
+    /// Abstract socket names have no slash to end a name.
     #[test]
     fn several_servers_on_abstract_sockets_differ_in_the_link_only() {
         let mut experiment = Catalog::default().load("sockets").unwrap();
@@ -935,7 +934,7 @@ mod tests {
         );
     }
 
-    /// An experiment whose proxy configuration is `template`.
+    /// A plan of an experiment whose proxy configuration is `template`.
     fn with_proxy_configuration(template: &str) -> Plan {
         let mut experiment = Catalog::default().load("nginx-gunicorn").unwrap();
         let nginx = experiment.services.get_mut("nginx").unwrap();
@@ -1049,7 +1048,7 @@ mod tests {
         );
         let trial = 1_000_000;
         let cases = plan.cases.len() as u64;
-        // With its warm-up a trial takes a tenth more.
+        // With its warm-up, a trial takes a tenth longer.
         assert_eq!(refused(trial, 2_200_000 * cases, None), None);
         let error = refused(trial, 2_200_000 * cases - 1, None).unwrap();
         assert!(

@@ -32,25 +32,25 @@ use super::{
     template::{self, Named, TemplateError},
 };
 
-/// What a driver is told for one case, and what its link must turn out to be.
+/// The driver's specification for a case, and the proof that its link needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedCase {
-    /// The service that the driver talks to.
+    /// The service that the driver connects to.
     pub target: String,
     pub spec: Spec,
     /// Command of the experiment's own driver; `None` if lasthop drives.
     pub driver: Option<Vec<String>>,
-    /// `None` if the experiment has no way to ask.
+    /// The proof of the link; `None` if the experiment has no way to ask for it.
     pub proof: Option<RenderedProof>,
-    /// What TCP on loopback meets, if the experiment decides that.
+    /// The conditions of TCP on loopback, if the experiment sets them.
     pub conditions: Option<Conditions>,
 }
 
-/// What a server is called that is not known.
+/// Name of an unknown server.
 pub(super) const SERVER: &str = "server";
 
 impl RenderedCase {
-    /// The load on an endpoint that is there already.
+    /// The load on an existing endpoint.
     pub(super) fn of_given(endpoint: &GivenEndpoint) -> Self {
         Self {
             target: endpoint.server.clone().unwrap_or_else(|| SERVER.to_owned()),
@@ -62,10 +62,10 @@ impl RenderedCase {
     }
 }
 
-/// What the link of a case must turn out to be.
+/// How to ask for proof of a case's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedProof {
-    /// HTTP path, asked through the target.
+    /// HTTP path, requested through the target.
     pub path: String,
     pub reuse: Reuse,
 }
@@ -76,30 +76,30 @@ pub(super) struct Renderer<'a> {
     pub experiment: &'a Experiment,
     pub levels: &'a Levels,
     pub bindings: &'a Bindings,
-    /// Render the same symbol wherever the link's server is told where to listen, for any transport, so that cases can
-    /// be compared.
+    /// Whether to render one symbol in place of every listening address of the link's server, for any transport, so
+    /// that cases can be compared.
     pub symbolic: bool,
-    /// Tell what client libraries take, which is rendered with all but that.
+    /// Whether to add the URLs for client libraries. They are rendered without URLs themselves.
     pub urls: bool,
 }
 
-/// How long a command of the preparation, a start and a stop may take, unless the recipe says otherwise.
+/// Timeouts of a command of the preparation, a start and a stop, unless the recipe sets them.
 const PREPARE: Duration = Duration::from_secs(120);
 const READY: Duration = Duration::from_secs(10);
 const STOP: Duration = Duration::from_secs(5);
 
 /// The most servers of one service.
 const MOST_SERVERS: usize = 64;
-/// Bytes of a packet that loopback may take: from what IPv4 needs to what the kernel begins with.
+/// Valid bytes of the largest packet on loopback: from the minimum of IPv4 to the kernel's default.
 const MTU: RangeInclusive<u32> = 68..=65_536;
 
-/// Stands for the listening end of the link in a symbolic rendering.
+/// Symbol for the listening end of the link.
 pub(super) const LISTEN: &str = "@listen@";
-/// Stands for the end of the link that clients connect to.
+/// Symbol for the end of the link that clients connect to.
 pub(super) const LINK: &str = "@link@";
 
 impl Renderer<'_> {
-    /// The services in start order.
+    /// Renders the services in start order.
     pub(super) fn services(&self) -> Result<Vec<RenderedService>, String> {
         let mut all = Vec::new();
         for (name, service) in &self.experiment.services {
@@ -110,7 +110,7 @@ impl Renderer<'_> {
         Ok(all)
     }
 
-    /// How many servers a service has in this case; 0 if the case does not use it.
+    /// Number of servers of a service in this case; 0 if the case does not use the service.
     pub(super) fn count(&self, name: &str, service: &Service) -> Result<usize, String> {
         let text = self.word(&format!("services.{name}.count"), &service.count)?;
         let number = text.parse().ok().filter(|number| *number <= MOST_SERVERS);
@@ -138,7 +138,7 @@ impl Renderer<'_> {
         Ok(server)
     }
 
-    /// What client libraries of a server take, if its recipe says that.
+    /// The URL of a server for client libraries, if the recipe has one.
     fn url(
         &self,
         binding: &ServiceBinding,
@@ -163,12 +163,12 @@ impl Renderer<'_> {
         Ok(Some(template::render(&place, form, &Value::from(context))?))
     }
 
-    /// A word that depends on nothing but the levels of the case.
+    /// Renders a word that depends only on the levels of the case.
     fn word(&self, place: &str, text: &str) -> Result<String, TemplateError> {
         template::word(place, text, &template::of_levels(self.levels))
     }
 
-    /// How each service runs in a container, if it does.
+    /// The container of each service that has one.
     pub(super) fn containers(&self) -> Result<IndexMap<String, Option<RenderedContainer>>, String> {
         let context = template::of_levels(self.levels);
         let render = |(name, service): (&String, &Service)| {
@@ -186,7 +186,7 @@ impl Renderer<'_> {
         self.experiment.services.iter().map(render).collect()
     }
 
-    /// A supervisor starts everything in its container as its own user.
+    /// Checks that a supervisor may start a service. A supervisor starts everything in its container as its own user.
     fn may_be_supervised(
         &self,
         name: &str,
@@ -225,8 +225,8 @@ impl Renderer<'_> {
         })
     }
 
-    /// Levels, the addresses of all services in the form that their reader takes, and the secret of the run. Without a
-    /// `client` they are the driver's.
+    /// The context of templates: levels, the addresses of all services in their reader's form, and the run's secret.
+    /// Without a `client`, the addresses are those for the driver.
     fn context(&self, reader: &Connect, client: Option<&ServiceBinding>) -> Result<BTreeMap<String, Value>, String> {
         let mut context = template::levels_context(self.levels);
         context.insert(SECRET.to_owned(), self.bindings.secret.as_str().into());
@@ -269,7 +269,7 @@ impl Renderer<'_> {
         let nodelay = word("nodelay", &load.nodelay)?;
         let target = self.word("load.target", &load.target)?;
         let protocol = self.protocol(&word("protocol", &load.protocol)?, &context)?;
-        // What the experiment does not say has the load generator's own defaults.
+        // Options that the experiment does not set have the load generator's defaults.
         let spec = Spec {
             socket: SocketOptions {
                 nodelay: nodelay
@@ -366,7 +366,7 @@ struct Server<'a> {
     service: &'a Service,
     recipe: &'a Recipe,
     binding: &'a ServiceBinding,
-    /// What its templates see.
+    /// The context of the server's templates.
     context: Value,
 }
 
@@ -420,7 +420,7 @@ impl Server<'_> {
         })
     }
 
-    /// The place of a template, for messages.
+    /// The place of a template in messages.
     fn place(&self, part: &str) -> String {
         format!("{}: {part} of recipe {}", self.name, self.recipe.name)
     }
@@ -438,7 +438,7 @@ impl Server<'_> {
         let mut context = renderer.context(&self.recipe.connect, Some(binding))?;
         let account = binding.account.as_ref().unwrap_or(&renderer.bindings.account);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        // The path may be a link: other programs of the same package are next to its target.
+        // The path may be a link. Other programs of the package are next to its target.
         let program = std::fs::canonicalize(&binding.program).unwrap_or_else(|_| binding.program.clone());
         let own = [
             ("directory", shown(&binding.directory)),
@@ -469,7 +469,7 @@ impl Server<'_> {
     }
 
     fn add_settings(&self, context: &mut BTreeMap<String, Value>) -> Result<(), String> {
-        // Settings do not see each other, so their order means nothing.
+        // Settings do not see each other, so that their order has no effect.
         let outer = Value::from(context.clone());
         let mut settings: IndexMap<&String, Option<&Level>> = IndexMap::new();
         settings.extend(
@@ -495,7 +495,7 @@ impl Server<'_> {
     }
 
     fn workers(&self) -> u32 {
-        // A factor may have that name, too.
+        // A factor may also be named `workers`.
         let has_setting = self.recipe.settings.contains_key("workers");
         let setting = self.context.get_attr("workers").ok().filter(|_| has_setting);
         let workers = setting.and_then(|setting| setting.to_string().parse().ok());
@@ -522,7 +522,7 @@ impl Server<'_> {
         if self.is_link() {
             return Ok(LISTEN.to_owned());
         }
-        // In the template that makes it, `listen` is the plain address.
+        // For the template that makes the text of `listen`, `listen` is the plain address.
         let address = address_value(binding, &binding.listen, binding.listen.to_string());
         let mut context = context.clone();
         context.insert("listen".to_owned(), address);
@@ -543,7 +543,7 @@ impl Server<'_> {
         Ok(arguments)
     }
 
-    /// Configuration files (the experiment's override the recipe's) and the application.
+    /// Configuration files, where the experiment's override the recipe's, and the application's files.
     fn files(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
         let mut config: BTreeMap<&PathBuf, &ConfigFile> = self.recipe.config.iter().collect();
         config.extend(&self.service.config);
@@ -576,7 +576,7 @@ impl Server<'_> {
     }
 }
 
-/// Renders each item, and leaves out those that render to nothing.
+/// Renders a list, without items that render to nothing.
 fn list(place: &str, items: &[Template], context: &Value) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for item in items {
@@ -590,7 +590,7 @@ fn shown(path: &Path) -> Value {
     path.display().to_string().into()
 }
 
-/// A part of the load renders to what it cannot be.
+/// The message for a part of the load that renders to an invalid value.
 fn wrong(key: &str, text: &str, expected: &str) -> String {
     format!("load: `{key}` renders to `{text}`, expected {expected}")
 }
@@ -603,7 +603,7 @@ fn reuse(text: &str) -> Result<Reuse, String> {
     }
 }
 
-/// Renders every text of a JSON value.
+/// Renders every text in a JSON value.
 fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, String> {
     Ok(match value {
         Json::String(text) => {
@@ -627,7 +627,7 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
     })
 }
 
-/// An address in the form that a server takes.
+/// An address in the form that its reader needs.
 pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, String> {
     let own = |form: &Option<Template>, parts: &[(&str, Value)]| {
         let form = form
@@ -651,13 +651,13 @@ pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String
     })
 }
 
-/// The URL in the form that nginx takes: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
+/// The URL in nginx's form: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
 pub(super) fn url_text(transport: Transport, address: &Address) -> String {
     let scheme = if transport.is_tls() { "https" } else { "http" };
     format!("{scheme}://{address}")
 }
 
-/// Attributes of a service's address in templates.
+/// Attributes of a service's address, for templates.
 pub(super) const ADDRESS_ATTRIBUTES: [&str; 14] = [
     "address",
     "host",
@@ -682,7 +682,7 @@ fn address_value(binding: &ServiceBinding, address: &Address, text: String) -> V
     })
 }
 
-/// Asking for a port that could not be had is an error. Most servers do not ask.
+/// The spare port. A missing port is an error only for templates that use it, and most servers do not.
 fn spare_port(binding: &ServiceBinding) -> Value {
     match &binding.spare_port {
         Ok(port) => (*port).into(),
@@ -716,11 +716,11 @@ fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&
     attributes
 }
 
-/// Attributes of `packages` in templates.
+/// Attributes of `packages`, for templates.
 pub(super) static PACKAGE_ATTRIBUTES: LazyLock<Vec<&str>> =
     LazyLock::new(|| LANGUAGES.iter().map(|language| language.name).collect());
 
-/// Attributes of `tls` in templates.
+/// Attributes of `tls`, for templates.
 pub(super) const TLS_ATTRIBUTES: [&str; 3] = ["authority", "certificate", "key"];
 
 fn tls_value(binding: &ServiceBinding) -> Option<Value> {
@@ -733,10 +733,10 @@ fn tls_value(binding: &ServiceBinding) -> Option<Value> {
     }))
 }
 
-/// Name of the run's password in the templates of services and of the load.
+/// Name of the run's password, for templates of services and of the load.
 pub(super) const SECRET: &str = "secret";
 
-/// Names for the templates of a service besides factors, services and settings.
+/// Names in a service's templates besides factors, services and settings.
 pub(super) const SERVICE_NAMES: [&str; 14] = [
     "listen",
     "directory",

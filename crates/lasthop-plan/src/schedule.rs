@@ -4,21 +4,20 @@ use indexmap::IndexMap;
 use lasthop_model::record::CasePlan;
 use lasthop_stats::random::{Draws, seed_for};
 
-/// A random order for every block. It depends only on the seed, the round and the block, so a resumed run, or a run on
-/// another machine, has the same orders.
+/// A random order for every block. It depends only on the seed, the round and the block, so that a resumed run, or a
+/// run on another machine, has equal orders.
 ///
-/// Cases that are compared are neighbours in time, so that little of what the machine does meanwhile comes between
-/// them: the order is a random one of groups, and a random one within each group. Blocks come in pairs, the second in
-/// the reverse order of the first (ABBA). Within a pair, every case has the same mean position and follows each
-/// neighbour as often as it precedes it. So neither a linear drift nor the after-effects of the previous case favour
-/// any of them.
+/// Cases that are compared are neighbours in time, so that disturbances of the machine affect them alike: groups are in
+/// random order, and so are the cases within a group. Blocks come in pairs, the second in the reverse order of the
+/// first (ABBA). Within a pair, every case has the same mean position, and follows each neighbour as often as it
+/// precedes it. So neither a linear drift nor after-effects of the previous case favour any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
     groups: Vec<Vec<usize>>,
 }
 
-/// Indices of cases that are compared with each other: each reference with those that refer to it.
+/// Groups of indices of cases to compare: each reference, with the cases that refer to it.
 pub fn groups(cases: &[CasePlan]) -> Vec<Vec<usize>> {
     let mut groups: IndexMap<&str, Vec<usize>> = IndexMap::new();
     for (index, case) in cases.iter().enumerate() {
@@ -31,7 +30,7 @@ pub fn groups(cases: &[CasePlan]) -> Vec<Vec<usize>> {
 }
 
 impl Schedule {
-    /// For groups of indices of cases.
+    /// A schedule of these groups of case indices.
     pub fn new(seed: u64, groups: Vec<Vec<usize>>) -> Self {
         Self { seed, groups }
     }
@@ -63,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// Groups of these sizes.
+    /// A schedule of groups with these sizes.
     fn schedule(seed: u64, sizes: &[usize]) -> Schedule {
         let mut next = 0..;
         Schedule::new(
@@ -123,9 +122,9 @@ mod tests {
         }
     }
 
-    /// Each of the 24 orders of four cases is drawn about equally often, in one group or in four, and so is each of the
-    /// 8 orders of two groups of two: chi-squared is below its 99.9th percentile for 23 and 7 degrees of freedom, and
-    /// the seed is fixed.
+    /// Checks that the 24 orders of four cases, in one group or in four, and the 8 orders of two groups of two are
+    /// about equally frequent: chi-squared is below its 99.9th percentile for 23 and 7 degrees of freedom. The seed is
+    /// fixed.
     #[test]
     fn orders_are_uniform() {
         for (sizes, orders, limit) in [(&[4][..], 24, 49.7), (&[1, 1, 1, 1], 24, 49.7), (&[2, 2], 8, 24.3)] {
@@ -144,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Records name a seed: these orders must never change.
+    /// These orders must never change, because records refer to them by seed.
     #[test]
     fn orders_are_stable() {
         let schedule = schedule(42, &[2, 1, 3]);

@@ -1,4 +1,4 @@
-//! JSON schemas of the two kinds of files, generated from the types that read them.
+//! JSON schemas of experiments and recipes, generated from the types that read them.
 
 use std::sync::LazyLock;
 
@@ -13,12 +13,12 @@ use super::{
 static EXPERIMENT: LazyLock<Value> = LazyLock::new(generate::<Experiment>);
 static RECIPE: LazyLock<Value> = LazyLock::new(generate::<Recipe>);
 
-/// Where the schema of this name is published: its `$id`.
+/// The published address of a schema: its `$id`.
 pub fn id(name: &str) -> String {
     format!("{}/raw/main/docs/schema/{name}.json", env!("CARGO_PKG_REPOSITORY"))
 }
 
-/// Keys of `[load]`: those that every protocol has, then the protocols.
+/// Keys of `[load]`: those for every protocol, then the protocols.
 pub(super) static LOAD_KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let load = EXPERIMENT["properties"]["load"]["properties"].as_object();
     load.into_iter().flat_map(Map::keys).map(String::as_str).collect()
@@ -34,7 +34,7 @@ pub fn recipe_schema() -> &'static Value {
     &RECIPE
 }
 
-/// Inlines everything, so that the way to a key in a file leads to its description.
+/// Generates a schema with everything inlined, so that the path of a key in a file leads to its description.
 pub fn generate<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::{diagnostics::Diagnostics, document::Document};
 
-    /// Editors complain of nothing that lasthop takes.
+    /// Editors must not complain about files that lasthop accepts.
     #[test]
     fn every_built_in_fits_its_schema() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn there_is_no_null_in_toml() {
         for schema in [experiment_schema(), recipe_schema()] {
-            // But for a key of that name.
+            // Except for a key of that name.
             let text = schema.to_string().replace("\"null\":{", "").replace("`null`", "");
             assert!(!text.contains("null"), "{schema:#}");
         }

@@ -1,4 +1,4 @@
-//! The settings of a run: what the experiment says, unless the run says otherwise.
+//! The settings of a run: the experiment's, unless overridden by options.
 
 use std::{
     hash::{BuildHasher, Hasher},
@@ -24,7 +24,7 @@ use super::{
     written::{Share, Time},
 };
 
-/// Shorter trials settle no sooner.
+/// The shortest warm-up. Shorter trials do not settle sooner.
 const LEAST_WARM_UP: Duration = Duration::from_millis(10);
 
 /// What a run does differently from its experiment's defaults. These are options of `lasthop run`.
@@ -86,12 +86,12 @@ pub struct Overrides {
     pub explain: Option<ExplainSettings>,
 }
 
-/// Offered loads as multiples of capacity, in rising order.
+/// Offered loads as multiples of capacity, ascending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Vec<f64>);
 
 impl Times {
-    /// As written.
+    /// The default, as an option's text.
     pub const USUAL: &str = "0.5,0.75,1,1.5,2,3";
 }
 
@@ -112,26 +112,26 @@ impl FromStr for Times {
     }
 }
 
-/// The longest trial that a low rate gets unasked: longer ones would be few.
+/// The longest trial chosen automatically for a low rate; longer trials would be too few.
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);
-/// Trials with overload: the part that counts, and how long queues fill before.
+/// Lengths of trials with overload: the part that counts, and the time before it for queues to fill.
 const OVERLOAD_TRIAL: Duration = Duration::from_secs(2);
 const OVERLOAD_FILL: Duration = Duration::from_millis(1_500);
-/// At the usual load, before and after another one.
+/// Lengths of the usual load, before and after an overload.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(3);
 /// Repetitions of each load.
 const OVERLOAD_ROUNDS: u32 = 3;
-/// What a round of one case takes besides its trials, and a trial besides its stages, at most as a rule.
+/// Usual maximum of the time of a round of one case besides its trials, and of a trial besides its stages.
 const START: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(3);
-/// The most threads that the driver takes unasked.
+/// The most threads of the driver that are chosen automatically.
 pub const MOST_THREADS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PlacementChoice {
     /// Neighbouring CPUs, one for each process of a case, different ones in each round; free with too few CPUs
-    // With too few, services would have to share CPUs among which the scheduler would spread them.
+    // With too few CPUs, services would share some, and the scheduler would move the services among them.
     #[default]
     Auto,
     /// The driver on its own CPU, the services on the others
@@ -158,7 +158,7 @@ impl Plan {
         });
         let usual = match (&overload, self.shortest_trial()) {
             (Some(_), _) => OVERLOAD_TRIAL,
-            // `check_trial` then refuses the rate, and names the length that it takes.
+            // `check_trial` then refuses the rate, with the length that the rate needs.
             (None, at_the_rate) if at_the_rate > LONGEST_TRIAL => trial,
             (None, at_the_rate) => trial.max(at_the_rate),
         };
@@ -169,7 +169,7 @@ impl Plan {
         let services = self.stacks.iter().map(|stack| stack.services.len()).max().unwrap_or(1);
         let seed = overrides.seed.unwrap_or_else(random_seed);
         let placement = match (&overrides.driver_at, overrides.placement) {
-            // The driver uses that host's CPUs, so the services may have all of this machine's.
+            // The driver uses the other host's CPUs, so that the services may use all CPUs of this machine.
             (Some(DriverAt::Host(_)), PlacementChoice::Auto) => Placement::Free,
             (Some(DriverAt::Host(_)), PlacementChoice::Apart | PlacementChoice::Same) => {
                 return Err(
@@ -216,7 +216,7 @@ impl Plan {
             budget_ns: budget.as_nanos() as u64,
             margin: overrides.margin.unwrap_or(margin),
             trial_ns: trial.as_nanos() as u64,
-            // A length that was asked for stays as it is.
+            // A requested length is not changed.
             lengthens: overrides.trial.is_none() && overload.is_none(),
             warm_up_ns: warm_up.as_nanos() as u64,
             settle_ns: overrides.settle.unwrap_or(warmest).as_nanos() as u64,
@@ -232,8 +232,8 @@ impl Plan {
         })
     }
 
-    /// Neighbouring CPUs for each process of a case and for threads of the driver. `None` where that would take all CPUs,
-    /// or where lasthop starts no service.
+    /// Groups of neighbouring CPUs for the processes of a case and the driver's threads. `None` if a group would take
+    /// all CPUs, or if lasthop starts no service.
     fn compact(&self, topology: &Topology, cpus: usize, seed: u64) -> Option<Placement> {
         let stacks = self.stacks.iter().map(|stack| stack.services.values());
         let processes = stacks.map(|services| services.map(|service| service.workers as usize).sum::<usize>());
@@ -242,7 +242,7 @@ impl Plan {
         let free = cpus.checked_sub(processes + 1).filter(|free| *free > 0)?;
         let groups = |driver: u32| topology.groups(processes + driver as usize);
         let nearest = groups(1)?.share;
-        // At most half of what is free, because other rounds shall have other CPUs, and none from further away.
+        // At most half of the free CPUs, because other rounds need other CPUs, and only CPUs that are equally near.
         let most = connections.clamp(1, MOST_THREADS).min(1 + free as u32 / 2);
         let (driver, Groups { mut cpus, .. }) = (1..=most)
             .rev()
@@ -252,7 +252,8 @@ impl Plan {
         Some(Placement::Compact { groups: cpus, driver })
     }
 
-    /// Time for a round: it ends when its trials are over, not with the budget, as a rule.
+    /// The budget of a run with overload, usually sufficient, because a round is to end with its trials, not with the
+    /// budget.
     fn overload_budget(&self, overload: &OverloadSettings, trial: Duration) -> Duration {
         let of = |times: &f64| {
             let after = if *times > 1.0 {
@@ -262,15 +263,15 @@ impl Plan {
             };
             Duration::from_nanos(overload.before_ns) + trial + after + DRAIN
         };
-        // Twice a trial for the capacity, which is measured twice in a round.
+        // Two trials more for the capacity, which is measured twice in a round.
         (overload.times.iter().map(of).sum::<Duration>() + trial * 2 + START) * self.cases.len() as u32
     }
 }
 
 /// Chooses the CPUs of the driver and of `services` services per case among those that this process may use.
 ///
-/// Placement affects the ratio itself (two processes on one core wake each other without an interrupt between cores),
-/// so it is the same for every case of a round, and is recorded.
+/// Placement affects the ratio itself, because two processes on one core wake each other without an interrupt between
+/// cores. So all cases of a round have equal placement, which is recorded.
 fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Placement, String> {
     let (last, others) = allowed
         .split_last()
@@ -290,7 +291,7 @@ fn place(choice: PlacementChoice, allowed: &[u32], services: usize) -> Result<Pl
     }
 }
 
-/// Any number will do, as long as it is recorded. Short ones are easier to type again.
+/// A random seed, which is recorded; short, because that is easier to type again.
 fn random_seed() -> u64 {
     std::hash::RandomState::new().build_hasher().finish() % 1_000_000
 }

@@ -1,4 +1,4 @@
-//! Templates: minijinja, where printing an undefined name is an error.
+//! Templates of minijinja, in which printing an undefined name is an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,18 +13,18 @@ use minijinja::{
     value::{Object, ObjectRepr, Value, ValueKind},
 };
 
-/// Step limit of a template, to stop unintended loops.
+/// Step limit of a template, against endless loops.
 const MOST_STEPS: u64 = 1_000_000;
-/// The longest output of a template in bytes.
+/// Maximum bytes of a template's output.
 const MOST_BYTES: usize = 16 << 20;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
-    // An undefined name can be tested, as in `{% if tls %}`, and not printed.
+    // Undefined names may be tested, as in `{% if tls %}`, but not printed.
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    // Templates are named like their files, and minijinja would escape for HTML in one that is called `index.html`.
+    // Names of templates are those of their files, and minijinja would escape HTML in one named `index.html`.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    // minijinja drops the last newline of a template by default.
+    // By default, minijinja drops the last newline of a template.
     environment.set_keep_trailing_newline(true);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -40,7 +40,8 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// For conditions, where a factor that does not apply equals nothing. Names have been checked before.
+/// The environment for conditions, in which a factor that does not apply equals nothing. Names have been checked
+/// before.
 static CONDITIONS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = ENVIRONMENT.clone();
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
@@ -54,7 +55,7 @@ const GLOBALS: [&str; 4] = ["range", "dict", "namespace", "debug"];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct TemplateError {
-    /// File and line, or the key that holds the template.
+    /// File and line, or the key with the template.
     pub place: String,
     pub message: String,
 }
@@ -65,7 +66,7 @@ impl From<TemplateError> for String {
     }
 }
 
-/// An error within a template's text.
+/// An error in a template's text.
 #[derive(Clone, Debug)]
 pub struct Flaw {
     pub message: String,
@@ -73,7 +74,7 @@ pub struct Flaw {
 }
 
 fn flaw(error: &Error, text: &str) -> Flaw {
-    // A comment that has no end is told at the end of the text, where nobody looks for it.
+    // minijinja reports an unclosed comment at the end of the text, where nobody looks.
     let comment = text
         .rfind("{#")
         .filter(|_| error.detail() == Some("unexpected end of comment"));
@@ -104,7 +105,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// Names that a template takes from its context, with the attributes that it asks for: `nginx.address`.
+/// Names from the context that a template uses, with their attributes: `nginx.address`.
 pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let environment: &Environment<'_> = &ENVIRONMENT;
     let template = environment
@@ -113,7 +114,7 @@ pub(super) fn names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     Ok(own_names(template.undeclared_variables(true)))
 }
 
-/// The same for an expression.
+/// Names that an expression uses, with their attributes.
 pub fn expression_names(text: &str) -> Result<BTreeSet<String>, Flaw> {
     let expression = ENVIRONMENT
         .compile_expression_owned(text.to_owned())
@@ -128,7 +129,7 @@ fn own_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
         .collect()
 }
 
-/// Renders a template. `place` is the file or key that it came from.
+/// Renders a template. `place` is its file or key, for errors.
 pub fn render(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
     let failed = |error: Error| {
         let place = match (text.contains('\n'), error.line()) {
@@ -146,12 +147,12 @@ pub fn render(place: &str, text: &str, context: &Value) -> Result<String, Templa
     Ok(String::from_utf8_lossy(&output.0).into_owned())
 }
 
-/// Renders a template that makes a word, without the blanks around it.
+/// Renders a template to a word, without blanks around it.
 pub(super) fn word(place: &str, text: &str, context: &Value) -> Result<String, TemplateError> {
     Ok(render(place, text, context)?.trim().to_owned())
 }
 
-/// Collects the output, up to the limit.
+/// The output of a template, up to the limit.
 #[derive(Default)]
 struct Bounded(Vec<u8>);
 
@@ -177,7 +178,8 @@ fn describe(error: &Error, text: &str) -> String {
     }
 }
 
-/// The number that an expression makes of others, if it makes one. A name with a dot is an attribute: `queries.time`.
+/// The number that an expression computes from named numbers, if it is one. A dot in a name makes an attribute:
+/// `queries.time`.
 pub fn number(expression: &str, numbers: &[(&str, f64)]) -> Option<f64> {
     let mut context: BTreeMap<&str, Value> = BTreeMap::new();
     let mut attributes: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
@@ -215,14 +217,14 @@ fn evaluate(
         .map_err(failed)
 }
 
-/// Renders a value. Text that is exactly one expression keeps the expression's type.
+/// Renders a value. A text that is exactly one expression keeps the expression's type.
 pub(super) fn typed(place: &str, text: &str, context: &Value) -> Result<Value, TemplateError> {
     let Some(expression) = only_expression(text) else {
         return render(place, text, context).map(Value::from);
     };
     let value = evaluate(&ENVIRONMENT, place, expression, context)?;
     if value.is_undefined() {
-        // Rendering reports what is not defined.
+        // Rendering reports the undefined name.
         return render(place, text, context).map(Value::from);
     }
     Ok(value)
@@ -233,12 +235,12 @@ fn only_expression(text: &str) -> Option<&str> {
     (!inner.contains("{{") && !inner.contains("}}")).then_some(inner.trim())
 }
 
-/// Whether an argument is `{{ listen }}` and nothing else.
+/// Whether an argument is exactly `{{ listen }}`.
 pub(super) fn is_listen(text: &str) -> bool {
     only_expression(text) == Some("listen")
 }
 
-/// What a template sees of a level.
+/// A level as templates see it.
 pub(super) fn value_of(level: &Level) -> Value {
     match level {
         Level::Bool(value) => Value::from(*value),
@@ -247,7 +249,7 @@ pub(super) fn value_of(level: &Level) -> Value {
     }
 }
 
-/// What templates see of a case: its level of each factor that applies.
+/// A case as templates see it: its level of each factor that applies.
 pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
     levels
         .iter()
@@ -255,12 +257,12 @@ pub(super) fn levels_context(levels: &Levels) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// The same, for templates that see nothing else.
+/// The context of templates that see only levels.
 pub(super) fn of_levels(levels: &Levels) -> Value {
     Value::from(levels_context(levels))
 }
 
-/// Something with attributes that also prints as a text: `{{ gunicorn }}` and `{{ gunicorn.port }}`.
+/// A value with attributes that also prints as text: `{{ gunicorn }}` and `{{ gunicorn.port }}`.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub text: String,

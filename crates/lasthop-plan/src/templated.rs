@@ -6,10 +6,10 @@ use schemars::{
 };
 use serde_json::{Map, Value, json};
 
-/// Text with at least one minijinja expression.
+/// Pattern of a text with at least one minijinja expression.
 pub(super) const TEMPLATE: &str = r"\{\{.*\}\}";
 
-/// TOML has no null. An optional value is there or not.
+/// Removes null from a schema, because TOML lacks null: an optional value is present or absent.
 pub(super) fn without_null(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     if object.get("default") == Some(&Value::Null) {
@@ -40,7 +40,7 @@ pub(super) fn without_null(schema: &mut Schema) {
     }
 }
 
-/// Lets every value of a table be a template that renders to it.
+/// Allows a template for every value of a table.
 pub(super) fn or_templates(table: &mut Schema) {
     RecursiveTransform(without_null).transform(table);
     if let Some(table) = table.as_object_mut() {
@@ -78,7 +78,7 @@ fn or_template(schema: &mut Map<String, Value>) {
         return;
     }
     let words = words.iter().map(|word| format!("^{}$|", regex::escape(word)));
-    // Not anchored: other text may be around the expression.
+    // Not anchored, because an expression may have text around it.
     let pattern = words.collect::<String>() + TEMPLATE;
     let kinds = match kind.as_str() {
         Some("string") | None => kind,
@@ -87,14 +87,14 @@ fn or_template(schema: &mut Map<String, Value>) {
     schema.extend([("type".to_owned(), kinds), ("pattern".to_owned(), pattern.into())]);
 }
 
-/// Whether one of its choices is any text, which a template is, too.
+/// Whether one of the choices is any text, which includes templates.
 fn takes_any_text(schema: &Map<String, Value>) -> bool {
     let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
     let mut tables = choices.filter_map(Value::as_object);
     tables.any(|choice| choice.get("type") == Some(&json!("string")) && choice.keys().all(|key| key == "type"))
 }
 
-/// Makes one table of the choices of an enumeration, and yields the words that may stand in its place.
+/// Merges the choices of an enumeration into one table, and returns the words that may replace the table.
 fn merge_choices(schema: &mut Map<String, Value>) -> Vec<String> {
     let Some(Value::Array(choices)) = schema.remove("oneOf").or_else(|| schema.remove("anyOf")) else {
         return words(schema.remove("enum"));

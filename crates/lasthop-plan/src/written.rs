@@ -1,4 +1,4 @@
-//! Values in files that may be written in more than one way, and the schemas of what is written.
+//! Values that can be written in several ways, and the schemas of the written forms.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -29,17 +29,17 @@ pub(super) fn keep_alive() -> String {
     "keep-alive".to_owned()
 }
 
-/// Takes a number, or true or false, as the text that it is written as.
+/// The text of a number, of true or false, or of a text.
 fn text(value: Json) -> String {
     match value {
         Json::String(text) => text,
-        // 1.0 as 1, which engines and reports have always been told.
+        // 1.0 as 1, because engines and reports have always had that form.
         Json::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
         other => other.to_string(),
     }
 }
 
-/// Reads a `T`, or a template that renders to one, as text.
+/// Reads a `T`, or a template for one, as text.
 pub(super) fn or_template<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let value = Json::deserialize(deserializer)?;
     match T::deserialize(&value) {
@@ -60,7 +60,7 @@ pub(super) fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     }
 }
 
-/// Reads a number from `LEAST` to `MOST`.
+/// Reads a number from `LEAST` to `MOST`, or none.
 pub(super) fn limited<'de, T, D, const LEAST: u32, const MOST: u32>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de> + Copy + Into<u32>,
@@ -82,12 +82,12 @@ fn transport<E: Error>(name: &str) -> Result<Transport, E> {
     name.parse().map_err(|_| E::unknown_variant(name, &TRANSPORTS))
 }
 
-/// Reads a transport that can be driven. Records have others.
+/// Reads a transport that can be driven; records have other transports too.
 pub(super) fn one_transport<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Transport>, D::Error> {
     transport(&String::deserialize(deserializer)?).map(Some)
 }
 
-/// Reads a table with a key for each transport: as text, because the path of an error has no other keys.
+/// Reads a table with a key for each transport. Keys are read as text, because the path of an error has only text keys.
 pub(super) fn by_transport<'de, D, T>(deserializer: D) -> Result<IndexMap<Transport, T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -100,7 +100,7 @@ where
         .collect()
 }
 
-/// Reads the tables of protocols as they are written.
+/// Reads the tables of protocols as written.
 pub(super) fn by_protocol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IndexMap<String, Json>, D::Error> {
     let tables = IndexMap::<String, Json>::deserialize(deserializer)?;
     match tables.keys().find(|name| lasthop_protocol::kind(name).is_none()) {
@@ -109,7 +109,7 @@ pub(super) fn by_protocol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     }
 }
 
-/// Parameters of protocols, by protocol, as they are written: what a template renders to has a type of its own.
+/// The schema of the protocols' tables as written, because a template renders to a value of another type.
 pub(super) fn parameter_tables(generator: &mut SchemaGenerator) -> Schema {
     let mut properties = Map::new();
     for kind in PROTOCOLS {
@@ -120,22 +120,22 @@ pub(super) fn parameter_tables(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// A whole number, or a template that renders to one.
+/// The schema of a whole number, or of a template for one.
 pub(super) fn whole_number(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["integer", "string"], "pattern": TEMPLATE })
 }
 
-/// A number of CPUs, or a template that renders to one.
+/// The schema of a number of CPUs, or of a template for one.
 pub(super) fn cpu_share(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["number", "string"] })
 }
 
-/// Requests per second, or a template that renders to them.
+/// The schema of requests per second, or of a template for them.
 pub(super) fn request_rate(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["number", "string"], "pattern": r"^$|\{\{.*\}\}" })
 }
 
-/// true or false, or a template that renders to one of them.
+/// The schema of true or false, or of a template for either.
 pub(super) fn yes_or_no(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["boolean", "string"], "pattern": TEMPLATE })
 }

@@ -1,4 +1,4 @@
-//! Makes experiments: `lasthop new`.
+//! Creates experiments: `lasthop new`.
 
 use std::{
     fs,
@@ -17,26 +17,26 @@ use crate::{
     schema,
 };
 
-/// What `lasthop new` makes.
+/// The pattern of a new experiment.
 #[derive(Clone, Copy)]
 pub enum Pattern<'a> {
     Smallest,
-    /// With a driver of its own.
+    /// An experiment with a driver of its own.
     Driver,
     /// A copy of this experiment, with the recipes that it uses.
     Copy(&'a str),
 }
 
-/// Stands for the new experiment's name in the template.
+/// Placeholder in the template for the new experiment's name.
 const NAME: &str = "@name@";
-/// Stands for the experiment that was copied.
+/// Placeholder for the name of the copied experiment.
 const ORIGINAL: &str = "@original@";
-/// For people: the page of a copy takes the place of the original's.
+/// A page for people; a copy has another page than the original.
 const PAGE: &str = "README.md";
 const PAGE_OF_A_COPY: &str = "_copy.md";
 
 impl Catalog {
-    /// Writes a new experiment, which runs as it is, to `parent/name`.
+    /// Writes a new experiment, which is ready to run, to `parent/name`.
     pub fn create(&self, name: &str, pattern: Pattern<'_>, parent: &Path) -> Result<PathBuf, String> {
         if !name.split('-').all(|word| {
             !word.is_empty()
@@ -62,7 +62,7 @@ impl Catalog {
         files.iter_mut().for_each(|(path, content)| add_schema(path, content));
         let folder = parent.join(name);
         let unwritten = |path: &Path, cause: &io::Error| format!("cannot write {}: {cause}", path.display());
-        // It fails if there is anything, so no file of the user's is overwritten.
+        // Fails if the folder exists, so that no file of the user's is overwritten.
         fs::DirBuilder::new()
             .mode(0o755)
             .create(&folder)
@@ -72,7 +72,7 @@ impl Catalog {
             })?;
         let new = Folder::open(parent).and_then(|parent| parent.at(Path::new(name)));
         let new = new.map_err(|cause| unwritten(&folder, &cause))?;
-        // What the umask has left of it.
+        // The folder's mode, as the umask has left it.
         let mode = files::facts_linked(new.path()).map_or(0o700, |facts| facts.mode() & 0o755);
         for (path, content) in files {
             let write = || {
@@ -110,7 +110,7 @@ fn named(mut files: Files, name: &str) -> Files {
     files
 }
 
-/// The text of an experiment with another title.
+/// The text of an experiment with a new title.
 fn titled(text: &str, title: &str) -> String {
     let document = Document::parse(EXPERIMENT_FILE, text, &mut Diagnostics::default());
     let mut text = text.to_owned();
@@ -118,7 +118,7 @@ fn titled(text: &str, title: &str) -> String {
     text
 }
 
-/// Editors find the schema of a file by its first line.
+/// Adds the schema in the first line, where editors find it.
 fn add_schema(path: &Path, content: &mut Vec<u8>) {
     let schemas = [(EXPERIMENT_FILE, "experiment"), (RECIPE_FILE, "recipe")];
     let known = schemas.into_iter().find(|(file, _)| path.ends_with(file));

@@ -1,4 +1,4 @@
-//! How a service runs in a container: the path that its bytes take, and its limits.
+//! How a service runs in a container: the path of its bytes, and its limits.
 
 use indexmap::IndexMap;
 use lasthop_model::container::{Network, Publish, RenderedContainer};
@@ -29,7 +29,7 @@ pub(super) fn render(
     };
     let network = network_of(&network).ok_or_else(|| wrong("network", network, EXPECTED))?;
     let publish = match text("publish", &container.publish)? {
-        // Only a container in a bridge network has ports to publish: the others share, or have none.
+        // Only a container in a bridge network can publish ports: other containers share ports or have none.
         Some(_) if network != Network::Bridge => {
             return Err(wrong(
                 "publish",
@@ -84,7 +84,7 @@ pub(super) fn render(
     }))
 }
 
-/// It becomes part of a socket's path, which must be short.
+/// Whether a name suits a volume. The name becomes part of a socket's path, which must be short.
 fn is_volume(name: &str) -> bool {
     name.len() <= 16
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -93,7 +93,7 @@ fn is_volume(name: &str) -> bool {
             .all(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-')
 }
 
-/// Only containers with the volume see a socket on it.
+/// Checks that both ends of a socket have its volume.
 pub(crate) fn check_volumes(
     from: &str,
     to: &str,

@@ -1,4 +1,4 @@
-//! A file that is being checked, with everything that is wrong with it.
+//! A file under check, with all its errors.
 
 use std::path::{Path, PathBuf};
 
@@ -27,16 +27,16 @@ pub struct Checker<'a> {
     pub folder: &'a str,
     pub files: &'a Files,
     pub found: Diagnostics,
-    /// Names that templates and expressions use, or probably meant.
+    /// Names used in templates and expressions, or probably meant there.
     pub used: Vec<String>,
-    /// Whether a template could not be read, so that the names it uses are unknown.
+    /// Whether a template was unreadable, so that its names are unknown.
     pub unreadable: bool,
 }
 
-/// What to do where a server's own braces are taken for those of a template.
+/// Advice for a server's own braces that are read as a template's.
 const RAW: &str = "the text is a template: put braces of the server's own between `{% raw %}` and `{% endraw %}`";
 
-/// Reads a file, and returns its content if what it cannot do without is there.
+/// Reads a file. Returns its content if all required keys are present.
 pub fn read<'a, T: DeserializeOwned>(
     folder: &'a str,
     file: &str,
@@ -62,7 +62,7 @@ pub fn read<'a, T: DeserializeOwned>(
 }
 
 impl Checker<'_> {
-    /// The folder in a sentence.
+    /// The folder, in a sentence.
     pub fn place(&self) -> &str {
         if self.folder.is_empty() {
             "this folder"
@@ -93,7 +93,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The word at the pointer must be one of the known words.
+    /// Checks that the word at the pointer is known.
     pub fn must_be_known<T: AsRef<str>>(
         &mut self,
         pointer: &str,
@@ -109,7 +109,7 @@ impl Checker<'_> {
         is_known
     }
 
-    /// Names of factors, services and settings are used in expressions.
+    /// Checks that a name can be used in expressions, as those of factors, services and settings are.
     pub fn must_be_name(&mut self, pointer: &str, what: &str, name: &str) {
         let first = name.starts_with(|first: char| first.is_ascii_lowercase());
         let rest = name
@@ -148,7 +148,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Every text in a JSON value is a template.
+    /// Checks every text in a JSON value as a template.
     pub fn template_tree(&mut self, pointer: &str, scope: &Scope) {
         let Some(value) = self.document.tree.pointer(pointer).cloned() else {
             return;
@@ -165,7 +165,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reads the configuration files that a table names: path in the service's directory = template file.
+    /// Reads the configuration files of a table, in which a path in the service's directory maps to a template file.
     pub fn config(&mut self, pointer: &str, table: &mut IndexMap<PathBuf, ConfigFile>, scope: &Scope) {
         for (path, ConfigFile { source, text }) in table {
             let pointer = join(pointer, &path.to_string_lossy());
@@ -192,7 +192,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Names of packages, in the form of the manager that knows them.
+    /// Checks names of packages by their manager's pattern.
     pub fn packages(&mut self, pointer: &str, packages: &Packages) {
         for (manager, names) in &packages.0 {
             let place = join(pointer, manager);
@@ -220,7 +220,7 @@ impl Checker<'_> {
                 for name in names {
                     if let Some((message, help)) = scope.problem(&name) {
                         let diagnostic = Diagnostic::new(source, text, place_of(&name, text), message);
-                        // What resembles no known name may be none of lasthop's.
+                        // A name unlike all known ones may be none of lasthop's.
                         let help = match help {
                             Some(help) if help.starts_with("known: ") => Some(format!("{help}; {RAW}")),
                             help => help,

@@ -10,7 +10,7 @@ use crate::{
     template,
 };
 
-/// What `{{ listen }}` stands for unless the experiment says otherwise. TLS needs more than an address.
+/// Default meaning of `{{ listen }}`. TLS has none, because it needs more than an address.
 const ADDRESSES: [(Transport, &str); 4] = [
     (Transport::Unix, "{{ listen.path }}"),
     (Transport::Abstract, "@{{ listen.name }}"),
@@ -19,7 +19,7 @@ const ADDRESSES: [(Transport, &str); 4] = [
 ];
 
 impl Checker<'_> {
-    /// The recipe that the command of a service makes, by the service's name. `None` if the service names a recipe.
+    /// The recipe made of a service's command, named after the service. `None` if the service names a recipe.
     pub(super) fn command(
         &mut self,
         pointer: &str,
@@ -84,7 +84,7 @@ impl Checker<'_> {
                 obtain: Some(format!("install it, or say where it is: --program {name}=PATH")),
                 ..Program::default()
             },
-            // The last entry of a transport counts, so `bind` replaces the usual address.
+            // The last entry of a transport counts, so that `bind` replaces the default.
             listen: listen.into_iter().chain(service.bind.clone()).collect(),
             start: Start {
                 arguments: arguments.to_vec(),
@@ -92,12 +92,12 @@ impl Checker<'_> {
             },
             connect: service.connect.clone(),
             ready,
-            // It has no digests: the command is in the experiment, which has one.
+            // Without digests, because the command is in the experiment, which has a digest.
             ..Recipe::default()
         })
     }
 
-    /// The server is told where to listen, and by all that `bind` says.
+    /// Checks that the server gets its listening address, and every part that `bind` defines.
     fn listen_is_told(&mut self, pointer: &str, service: &Service) {
         let command = join(pointer, "command");
         let names = |text: &str| template::names(text).unwrap_or_default();

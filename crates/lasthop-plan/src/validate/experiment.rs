@@ -31,9 +31,9 @@ use crate::{
     template,
 };
 
-/// The end of a link that is the load generator.
+/// The word for the load generator as an end of a link.
 const DRIVER: &str = "driver";
-/// What a connection may be used for, and how a message calls that.
+/// The ways to use connections, and their words in messages.
 const WAYS: [&str; 2] = ["keep-alive", "per-request"];
 const REUSE: &str = "way to use connections called";
 
@@ -63,7 +63,7 @@ pub(crate) fn experiment(
     experiment.files.clone_from(files);
     experiment.files.remove(Path::new(FILE));
     checker.experiment(&mut experiment);
-    // What depends on levels can be judged only with names and templates that are right.
+    // Checks that depend on levels need valid names and templates.
     if checker.found.is_empty() {
         checker.check_combinations(&mut experiment, recipes);
     }
@@ -84,7 +84,7 @@ impl Checker<'_> {
         for (at, exclude) in file.exclude.iter().enumerate() {
             self.expression(&format!("/exclude/{at}/when"), &exclude.when, &factors);
         }
-        // A factor that only conditions mention changes nothing that is measured.
+        // A factor that only conditions use has no effect on measurements, so their uses do not count.
         self.used.clear();
         self.services(file, &factors);
         self.load(file, &factors);
@@ -192,7 +192,7 @@ impl Checker<'_> {
                 .all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
         };
         for name in network.sysctls.keys() {
-            // Others are the machine's.
+            // Other settings belong to the machine.
             if !name.starts_with("net.") || !is_plain(name) {
                 let message = format!("`{name}` is no setting of a network namespace, which begins with `net.`");
                 self.key_error(&join("/network/sysctls", name), message);
@@ -205,7 +205,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the driver can talk to a service.
+    /// Checks that the driver can connect to a service.
     fn check_target(&mut self, file: &Experiment, target: &str) {
         if self.must_be_known("/load/target", "service", target, file.services.keys())
             && file.link.from == DRIVER
@@ -228,19 +228,20 @@ impl Checker<'_> {
             self.factor(&pointer, name, factor, *name == compared);
         }
         if let Some(at) = factors.get_index_of(&compared) {
-            // In front, as the outermost of the combinations. It has no condition, so no factor above is needed for it.
+            // The compared factor comes first, as the outermost loop of the combinations. It has no condition, and so
+            // needs no factor before it.
             factors.move_index(at, 0);
         }
     }
 
-    /// A word that one of these must be, unless a template makes it.
+    /// Checks that a word is one of these, unless a template makes the word.
     fn must_be_one_of<const N: usize>(&mut self, pointer: &str, what: &str, word: &str, known: [&str; N]) {
         if !word.contains("{{") {
             self.must_be_known(pointer, what, word, known);
         }
     }
 
-    /// The compared factor: `transport`, or another with a transport for each level.
+    /// Checks for one compared factor: `transport`, or another with a transport for each level.
     fn one_is_compared(&mut self, file: &Experiment) {
         let is_there = |name: &str| file.factors.contains_key(name);
         let with_reference = file.factors.iter().filter(|(_, factor)| factor.reference.is_some());
@@ -285,7 +286,7 @@ impl Checker<'_> {
 
     fn factor(&mut self, pointer: &str, name: &str, factor: &Factor, is_compared: bool) {
         let levels = &factor.levels;
-        // Each is compared with every other.
+        // The number of levels is limited, because each level is compared with every other.
         for (key, listed) in [
             ("levels", &levels[..]),
             ("default", factor.usual()),
@@ -364,7 +365,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the services and puts them in start order, and adds the recipes that their commands make.
+    /// Checks the services, puts them in start order, and adds the recipes made of commands.
     fn services(&mut self, file: &mut Experiment, factors: &Scope) {
         let outer = factors.clone().add_services(file.services.keys()).add_own();
         let names: Vec<String> = file.services.keys().cloned().collect();
@@ -427,7 +428,7 @@ impl Checker<'_> {
         self.command(&pointer, name, service, &scope)
     }
 
-    /// Orders services so that each comes after those that it needs, and otherwise as in the file.
+    /// Orders services so that each follows those that it needs. Otherwise, the order is that of the file.
     fn in_start_order(&mut self, mut waiting: IndexMap<String, Service>) -> IndexMap<String, Service> {
         let mut ordered = IndexMap::new();
         while !waiting.is_empty() {
@@ -470,7 +471,7 @@ impl Checker<'_> {
         load.arrivals_at = Place::File(Box::new(self.document.at_value("/load/arrivals", "")));
     }
 
-    /// Whether each protocol takes what its table says, as far as no template decides that.
+    /// Checks that each protocol accepts its table, except for values from templates.
     fn read_parameters(&mut self, load: &Load) {
         let mut document = self.document.clone();
         for kind in load.parameters.keys().filter_map(|name| lasthop_protocol::kind(name)) {
@@ -492,7 +493,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the rate of every combination, and whether it can be an open loop.
+    /// Checks the rate of every combination, and that it can be an open loop.
     fn check_pace(&mut self, file: &Experiment, combinations: &[Levels]) {
         if pace::needs_addresses(&file.load, file.services.keys()) {
             return;
@@ -505,7 +506,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports factors that no service and no load uses, which would only multiply the cases.
+    /// Reports factors that no service and no load uses, because they only multiply the cases.
     fn check_use(&mut self, file: &Experiment) {
         if self.unreadable {
             return;
@@ -519,7 +520,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks what depends on levels: recipes, transports and protocols of every combination of all levels.
+    /// Checks that depend on levels: recipes, transports and protocols of every combination of all levels.
     fn check_combinations(&mut self, file: &mut Experiment, recipes: &Recipes<'_>) {
         let deciding = deciding(file);
         let levels = |(name, factor): (&String, &Factor)| {
@@ -552,7 +553,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The service that the driver talks to must be a single server in every case.
+    /// Checks that the service to which the driver connects is a single server in every case.
     fn check_targets(&mut self, file: &Experiment, combinations: &[Levels]) {
         let mut targets = BTreeSet::new();
         for levels in combinations {
@@ -586,7 +587,7 @@ impl Checker<'_> {
         used: &mut IndexMap<String, Recipe>,
     ) {
         let pointer = join("/services", name);
-        // Only those that commands make are known yet.
+        // Only recipes made of commands are known yet.
         if let Some(made) = file.recipes.get(name) {
             let transports = combinations.iter().map(|levels| transport_of(file, service, levels));
             return self.check_transports(file, &join(&pointer, "command"), made, &transports.collect());
@@ -644,7 +645,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A setting belongs to the recipe or to a configuration file of the experiment.
+    /// Checks that each setting belongs to the recipe or to a configuration file of the experiment.
     fn check_settings(&mut self, name: &str, service: &Service, recipe: &Recipe) {
         let pointer = join("/services", name);
         let several = service.recipe.contains("{{");
@@ -701,14 +702,14 @@ fn transport_of(file: &Experiment, service: &Service, levels: &Levels) -> Transp
         .expect("checked before")
 }
 
-/// Factors that decide which recipes and protocols are used, and which combinations exist. The others need not be
-/// combined, because they would only multiply the number of checks.
+/// Factors that decide about recipes, protocols and existing combinations. Combining other factors would only multiply
+/// the checks.
 fn deciding(file: &Experiment) -> BTreeSet<String> {
     let services = file.services.values();
     let mut templates: Vec<&String> = services.flat_map(|service| [&service.recipe, &service.count]).collect();
     templates.extend([&file.load.protocol, &file.load.target]);
     templates.extend(&file.link.transport);
-    // Whether a case can be an open loop; without a rate none is.
+    // These decide whether a case can be an open loop. Without a rate, no case is one.
     if !file.load.rate.is_empty() {
         templates.extend(pace::templates(&file.load));
     }

@@ -1,4 +1,4 @@
-//! Checks experiments and recipes as they were read. Reports all errors at once, each with its place.
+//! Checks of experiments and recipes. All errors are reported at once, each with its place.
 
 mod checker;
 mod command;

@@ -38,7 +38,7 @@ impl Checker<'_> {
         for setting in recipe.settings.keys() {
             self.must_be_name(&join("/settings", setting), "setting", setting);
         }
-        // A recipe serves many experiments, so it can use its settings but not their factors.
+        // A recipe serves many experiments, so that its templates see its settings but no factors.
         let scope = Scope::default().add(recipe.settings.keys()).add_own();
         for pointer in [
             "/start/program",
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    /// How a server writes addresses.
+    /// Checks how a server writes addresses.
     pub(super) fn connect(&mut self, pointer: &str) {
         for (key, names) in [
             ("unix", &["path"][..]),
@@ -76,12 +76,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Where a server listens: in the order of the transports, whatever that of the file.
+    /// Checks the listening addresses, and puts them in the order of the transports.
     pub(super) fn listen(&mut self, pointer: &str, table: &mut IndexMap<Transport, Listen>) {
         table.sort_keys();
         for (transport, listen) in table {
             let pointer = join(pointer, transport.name());
-            // In arguments it is the text of `config`; only there is it the plain address.
+            // In arguments, `listen` is the text of `config`; in `config` itself, `listen` is the plain address.
             let is_empty = |text: &String| template::names(text).is_ok_and(|names| names.contains("listen"));
             let nothing = listen
                 .arguments
@@ -136,7 +136,7 @@ impl Checker<'_> {
         }
         let Some(version) = &program.version else { return };
         let flaw = match regex::Regex::new(&version.pattern) {
-            // The whole match counts as a group, too.
+            // The whole match is a group too.
             Ok(regex) if regex.captures_len() == 2 => return,
             Ok(_) => "expected exactly one group, for the version".to_owned(),
             Err(error) => {

@@ -1,4 +1,4 @@
-//! The names that a template may use.
+//! The names that a template can use.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -7,7 +7,7 @@ use crate::{
     render::{ADDRESS_ATTRIBUTES, PACKAGE_ATTRIBUTES, SERVICE_NAMES, TLS_ATTRIBUTES},
 };
 
-/// Known names with their attributes; `None` for plain values.
+/// Known names, each with its attributes; `None` for plain values.
 #[derive(Clone, Default)]
 pub(super) struct Scope(BTreeMap<String, Option<&'static [&'static str]>>);
 
@@ -17,7 +17,7 @@ impl Scope {
         self
     }
 
-    /// Names of services: `{{ nginx.address }}`.
+    /// Adds names of services: `{{ nginx.address }}`.
     pub(super) fn add_services(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.0.extend(
             names
@@ -27,7 +27,7 @@ impl Scope {
         self
     }
 
-    /// What a service's templates know about the service itself.
+    /// Adds the names for a service's own properties.
     pub(super) fn add_own(mut self) -> Self {
         for name in SERVICE_NAMES {
             let attributes = match name {
@@ -47,7 +47,7 @@ impl Scope {
         closest(first, self.0.keys().map(String::as_str)).map(str::to_owned)
     }
 
-    /// What is wrong with a name such as `nginx.adress`, and what was probably meant.
+    /// The flaw of a name such as `nginx.adress`, and the name that was probably meant.
     pub(super) fn problem(&self, name: &str) -> Option<(String, Option<String>)> {
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Scope {
     }
 }
 
-/// Where a template first uses a name, not counting longer words that contain it.
+/// The first use of a name in a template, except as part of a longer word.
 pub(super) fn place_of(name: &str, text: &str) -> Range<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let within = |at: usize| {
