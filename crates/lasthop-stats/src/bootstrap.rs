@@ -1,49 +1,49 @@
-//! The bootstrap over rounds: the standard error of any statistic of rounds and blocks, and how far to trust it.
+//! The bootstrap over rounds: the standard error of any statistic of rounds and blocks, and its reliability.
 //!
-//! **What is resampled.** Rounds are drawn with replacement and bring all their blocks. Blocks are not drawn again
+//! **Units of resampling.** Rounds are drawn with replacement, each with all its blocks. Blocks are not drawn again
 //! inside a drawn round: the means of rounds already differ by their blocks' scatter, and a second draw would count
-//! that scatter twice. With no luck between rounds the variance would come out almost double; see Davison and Hinkley,
+//! that scatter twice. With no luck between rounds the variance would almost double; see Davison and Hinkley,
 //! *Bootstrap Methods and their Application* (1997), §3.8, where this is strategy 1 against 2, and Ren et al.,
 //! "Nonparametric bootstrapping for hierarchical data", *Journal of Applied Statistics* 37 (2010). A test of this crate
-//! measures it. With one round only its blocks are the units, and the luck of process starts is not in the interval:
-//! the caller must say so.
+//! measures the effect. With only one round, its blocks are the units, and the interval leaves out the luck of process
+//! starts: the caller must say so.
 //!
 //! **Few rounds.** A percentile interval of few units is too narrow for two reasons: the bootstrap's variance divides
-//! by n instead of n − 1, and it uses the normal quantile where the scatter is itself an estimate. Hesterberg, "What
-//! Teachers Should Know About the Bootstrap", *The American Statistician* 69 (2015), repairs both by reading
-//! percentiles farther out, at α' = Φ(−√(n/(n−1))·t). With four rounds that is the 0.012 % point, and four rounds give
-//! 35 different resamples: there is no such percentile to read. The same two repairs are therefore made on the standard
-//! error: half width = t(n − 1) · √(n/(n − 1)) · bootstrap standard error, on the log scale for positive quantities
-//! (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, §12.2). Where the bootstrap distribution is normal
-//! the two are the same interval.
+//! by n instead of n − 1, and the interval uses the normal quantile where the scatter is itself an estimate.
+//! Hesterberg, "What Teachers Should Know About the Bootstrap", *The American Statistician* 69 (2015), corrects both by
+//! reading percentiles farther out, at α' = Φ(−√(n/(n−1))·t). With four rounds that is the 0.012 % point, but four
+//! rounds have only 35 different resamples, and so no such percentile. Both corrections are therefore applied to the
+//! standard error: half width = t(n − 1) · √(n/(n − 1)) · bootstrap standard error, on the log scale for positive
+//! quantities (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, §12.2). If the bootstrap distribution is
+//! normal, the two intervals are equal.
 //!
-//! **Rounds of unequal length** (the last one when the budget is spent) count by their blocks. n is then Kish's
-//! effective number, (Σ blocks)² / Σ blocks².
+//! **Rounds of unequal length** (such as the last round, when the budget is used up) count by their blocks. n is then
+//! Kish's effective number, (Σ blocks)² / Σ blocks².
 //!
 //! `tests/coverage.rs` shows by simulation that intervals at 95 % cover the truth in about 95 % of runs.
 
 use crate::{interval::Estimate, random::Draws};
 
-/// How often to resample, with which stream.
+/// The number of resamples, and their stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resampling {
     pub seed: u64,
-    /// At least 2. The standard error's own relative error is 1/√(2·resamples): 1.6 % at 2,000.
+    /// At least 2. The relative error of the standard error is 1/√(2·resamples): 1.6 % at 2,000.
     pub resamples: u32,
 }
 
 impl Resampling {
-    /// 2,000 resamples.
+    /// Resampling with 2,000 resamples.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, resamples: 2_000 }
     }
 }
 
-/// The estimate of `statistic`, which is told how often each unit was drawn (all ones: the data as they are).
+/// The estimate of `statistic`, a function of how often each unit was drawn (all ones for the data themselves).
 ///
-/// `sizes` are the blocks of each unit. `None` when there are fewer than two units, when the data as they are have no
-/// finite statistic, or when less than half of the resamples have one.
+/// `sizes` are the numbers of blocks in each unit. `None` with fewer than two units, if the data themselves have no
+/// finite statistic, or if less than half of the resamples have one.
 ///
 /// Cost: `resamples` × (units draws + one call of `statistic`).
 pub fn estimate(
@@ -60,12 +60,12 @@ pub fn estimate(
     Some(Estimate::over_units(value, deviation, effective_units(sizes)))
 }
 
-/// The statistic of the data as they are.
+/// The statistic of the data themselves.
 pub fn point(units: usize, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> Option<f64> {
     statistic(&vec![1; units]).filter(|value| value.is_finite())
 }
 
-/// Kish's effective number of units: how many of equal size are worth as much.
+/// Kish's effective number of units: the number of equal units with equal precision.
 #[must_use]
 pub fn effective_units(sizes: &[usize]) -> f64 {
     let sum: usize = sizes.iter().sum();
@@ -75,7 +75,7 @@ pub fn effective_units(sizes: &[usize]) -> f64 {
 
 /// Standard deviation of the statistic over resamples.
 fn deviation(units: usize, how: Resampling, mut statistic: impl FnMut(&[u32]) -> Option<f64>) -> Option<f64> {
-    // A fresh stream for each statistic: those with the same seed see the same resamples.
+    // A fresh stream for each statistic, so that statistics with equal seeds see equal resamples.
     let mut draws = Draws::new(how.seed);
     let bound = u32::try_from(units).ok()?;
     let mut times = vec![0_u32; units];
@@ -98,7 +98,7 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     (squares / (values.len() - 1) as f64).sqrt()
 }
 
-/// A sum over units, each taken as often as it was drawn.
+/// A sum over units, each counted as often as drawn.
 pub(crate) fn weighted(times: &[u32], values: &[f64]) -> f64 {
     times
         .iter()

@@ -1,9 +1,9 @@
-//! Where an effect that fades with a size (of a file, of a message) falls below a threshold.
+//! The size (of a file, of a message) at which a fading effect falls below a threshold.
 //!
-//! At each size the effect is the absolute mean of its values over all blocks; between two sizes it is taken as a
-//! straight line over the logarithm of the size. The crossing is the size after which the effect stays below the
-//! threshold. It is bootstrapped as a whole, so that its interval holds the scatter at both neighbours. Where it lies
-//! outside of the sizes that were measured, nothing can be said but that: the ends of an interval are cut there, too.
+//! At each size, the effect is the absolute mean of its values over all blocks. Between two sizes, the effect is taken
+//! as a straight line over the logarithm of the size. The crossing is the size after which the effect stays below the
+//! threshold. The crossing is bootstrapped as a whole, so that its interval includes the scatter at both neighbours. A
+//! crossing outside of the measured sizes is not located any further, and intervals end at the measured sizes too.
 
 use crate::{
     CONFIDENCE,
@@ -12,7 +12,7 @@ use crate::{
     interval::{Estimate, Interval},
 };
 
-/// The effect at each size in one block, in the order of the sizes: log ratios, for instance.
+/// The effect at each size in one block, in the order of the sizes, such as log ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effects(pub Vec<f64>);
 
@@ -22,21 +22,21 @@ impl BlockValue for Effects {
     }
 }
 
-/// Where the effect falls below the threshold.
+/// The result: where the effect falls below the threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Crossing {
-    /// It is below at every size.
+    /// The effect is below the threshold at every size.
     Before,
-    /// It is still above at the largest size.
+    /// The effect is still above the threshold at the largest size.
     Beyond,
-    /// Logarithm of the size.
+    /// The logarithm of the size at the crossing.
     At(Estimate),
-    /// Below or above at every size by its estimates, but the intervals allow other places.
+    /// By its estimates, the effect is below or above at every size, but the intervals allow other places.
     Open,
 }
 
-/// The crossing over ascending `sizes`, all positive. `None` with fewer than two sizes or units, or when a block does
-/// not have one effect for each size.
+/// The crossing over `sizes`, which are ascending and positive. `None` with fewer than two sizes or units, or if a
+/// block does not have an effect for each size.
 #[must_use]
 pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: Resampling) -> Option<Crossing> {
     let fits = sizes.len() > 1 && sizes.is_sorted() && sizes[0] > 0.0;
@@ -57,7 +57,7 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
         let count = weighted(times, &counts);
         sums.iter().map(|sums| (weighted(times, sums) / count).abs()).collect()
     };
-    // Whether the interval of a size's effect, with its sign, lies outside of the threshold or within it.
+    // Whether the signed interval of a size's effect lies outside of the threshold, or within.
     let is = |outside: bool, at: usize| {
         bootstrap::estimate(&blocks.sizes(), how, |times: &[u32]| {
             Some(weighted(times, &sums[at]) / weighted(times, &counts))
@@ -86,7 +86,7 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
     }
 }
 
-/// Where effects cross the threshold.
+/// The place of the crossing in one resample.
 enum Threshold {
     Before,
     Beyond,
@@ -98,7 +98,7 @@ fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Threshold {
         None => Threshold::Before,
         Some(last) if last + 1 == logs.len() => Threshold::Beyond,
         Some(last) => {
-            // `effects[last]` is above the threshold and the next one is not, so the divisor is positive.
+            // `effects[last]` is above the threshold and the next effect is not, so that the divisor is positive.
             let share = (effects[last] - threshold) / (effects[last] - effects[last + 1]);
             Threshold::At(logs[last] + share * (logs[last + 1] - logs[last]))
         }

@@ -1,8 +1,8 @@
 //! Values by round and block.
 
-/// What a block may hold.
+/// The value of a block.
 pub trait BlockValue {
-    /// Whether every number in it can be calculated with.
+    /// Whether the value has only numbers that can be calculated with.
     fn is_valid(&self) -> bool;
 }
 
@@ -12,12 +12,13 @@ impl BlockValue for f64 {
     }
 }
 
-/// Rounds → blocks → one value. There is at least one round, every round has at least one block, every value is valid.
+/// Rounds → blocks → one value. There is at least one round, every round has at least one block, and all values are
+/// valid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouped<T>(Vec<Vec<T>>);
 
 impl<T: BlockValue> Grouped<T> {
-    /// `None` without a round, where a round has no block, or where a value is not valid.
+    /// `None` without rounds, if a round has no blocks, or if a value is invalid.
     #[must_use]
     pub fn new(rounds: Vec<Vec<T>>) -> Option<Self> {
         (!rounds.is_empty()
@@ -27,7 +28,7 @@ impl<T: BlockValue> Grouped<T> {
         .then_some(Self(rounds))
     }
 
-    /// The units that are resampled whole: the rounds; where there is one round only, its blocks.
+    /// The units of resampling: the rounds, or the blocks if there is only one round.
     #[must_use]
     pub fn units(&self) -> Vec<&[T]> {
         match self.0.as_slice() {
@@ -36,7 +37,7 @@ impl<T: BlockValue> Grouped<T> {
         }
     }
 
-    /// Blocks of each unit.
+    /// Number of blocks in each unit.
     #[must_use]
     pub fn sizes(&self) -> Vec<usize> {
         self.units().iter().map(|unit| unit.len()).collect()
@@ -47,7 +48,7 @@ impl<T: BlockValue> Grouped<T> {
         self.0.len()
     }
 
-    /// Blocks over all rounds.
+    /// Number of blocks in all rounds.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.0.iter().map(Vec::len).sum()

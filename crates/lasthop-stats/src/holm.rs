@@ -1,11 +1,12 @@
-//! Many comparisons at once.
+//! Holm's procedure for many comparisons at once.
 //!
-//! Every interval of a run is one at 95 % for its own comparison. Of 20 comparisons of equal cases one is then expected
-//! to exclude 1 by chance. Holm's step-down procedure (1979) says which ones remain when the chance of *any* false one
-//! is held at 5 %, whatever their dependence; cases that share a reference do depend. It is reported beside the
-//! verdicts and does not change them: an interval at another level for each case would be read wrongly.
+//! Every interval of a run has a level of 95 % for its own comparison. Of 20 comparisons of equal cases, one is then
+//! expected to exclude 1 by chance. Holm's step-down procedure (1979) tells which exclusions remain if the chance of
+//! *any* false one is held at 5 %, whatever their dependence, such as that of cases with a common reference. The result
+//! is reported beside the verdicts, and does not change them, because intervals at a different level for each case
+//! would be misread.
 
-/// Holm's adjusted probabilities, in the order given: compare each with 0.05.
+/// Holm's adjusted probabilities, in the given order, each to be compared with 0.05.
 #[must_use]
 pub fn adjust(probabilities: &[f64]) -> Vec<f64> {
     let count = probabilities.len();
@@ -14,7 +15,7 @@ pub fn adjust(probabilities: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; count];
     let mut highest = 0.0_f64;
     for (rank, index) in order.into_iter().enumerate() {
-        // Holm stops at the first hypothesis that is kept, so none after it may have a smaller value.
+        // Holm stops at the first hypothesis that is kept, so no later one may have a smaller value.
         highest = highest.max(probabilities[index] * (count - rank) as f64);
         adjusted[index] = highest.min(1.0);
     }

@@ -1,4 +1,4 @@
-//! From an estimate and its standard error to an interval.
+//! Intervals, from estimates and their standard errors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl Interval {
         }
     }
 
-    /// Of what is known without error.
+    /// The interval of a value that is known without error.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Interval {
         self.map(|value| value * factor)
     }
 
-    /// With a function of each of its numbers, which keeps their order.
+    /// Applies an increasing function to each number of the interval.
     #[must_use]
     pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -66,9 +66,9 @@ impl Interval {
         }
     }
 
-    /// What a function makes of quantities that know nothing of each other: their errors add up in squares, each side
-    /// by itself. `None` where it makes nothing of the estimates. The result has no width where the function makes nothing
-    /// of an end, or has a gap between the ends.
+    /// The interval of a function of independent quantities. Their errors add up in squares, separately on each side.
+    /// `None` if the function has no value at the estimates. The result has no width if the function has no value at an
+    /// end, or if the estimate is not between its values at the ends.
     #[must_use]
     pub fn combined(parts: &[Self], of: impl Fn(&[f64]) -> Option<f64>) -> Option<Self> {
         let estimates: Vec<f64> = parts.iter().map(|part| part.estimate).collect();
@@ -95,8 +95,8 @@ impl Interval {
         })
     }
 
-    /// This divided by another that knows nothing of it, on a scale of logarithms, as ratios are. Where one reaches 0
-    /// the ratio has no width.
+    /// The ratio of this interval to an independent one, computed on the log scale. If either reaches 0, the ratio has
+    /// no width.
     #[must_use]
     pub fn by(&self, other: &Self) -> Option<Self> {
         let estimate = self.estimate / other.estimate;
@@ -116,13 +116,13 @@ impl Interval {
         })
     }
 
-    /// Whether anything is known of its error. One block gives no interval, and its ends repeat the estimate.
+    /// Whether the error is known. A single block gives no interval, and both ends repeat the estimate.
     #[must_use]
     pub fn has_width(&self) -> bool {
         self.high > self.low
     }
 
-    /// Whether its sign is known.
+    /// Whether the sign is known.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
@@ -134,21 +134,22 @@ impl Interval {
     }
 }
 
-/// A statistic on its own scale, with what is known of its scatter.
+/// A statistic on its own scale, with its scatter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Of the data as they are; a logarithm where the statistic is a ratio or another positive quantity.
+    /// The statistic of the data themselves; a logarithm for ratios and other positive quantities.
     pub value: f64,
-    /// Corrected for the number of units (see [`crate::bootstrap`]).
+    /// The standard error, corrected for the number of units (see [`crate::bootstrap`]).
     pub standard_error: f64,
-    /// Degrees of freedom that the standard error rests on, at least 1.
+    /// Degrees of freedom of the standard error, at least 1.
     pub freedom: f64,
 }
 
 impl Estimate {
-    /// From `deviation`, which divides by so many effective units, more than one, instead of by one fewer.
+    /// An estimate from `deviation`, which divides by the number of effective units (more than 1) instead of by one
+    /// fewer.
     pub(crate) fn over_units(value: f64, deviation: f64, effective: f64) -> Self {
-        // √(n/(n − 1)), the first of the two repairs that the module `bootstrap` explains; Student's t is the second.
+        // √(n/(n − 1)), the first of the two corrections in the module `bootstrap`; Student's t is the second.
         let standard_error = deviation * (effective / (effective - 1.0)).sqrt();
         Self {
             value,
@@ -177,7 +178,7 @@ impl Estimate {
     #[must_use]
     pub fn exponential(&self, confidence: f64) -> Interval {
         let log = self.interval(confidence);
-        // A scatter without bound still gives finite ends, which JSON can hold.
+        // Unbounded scatter still gives finite ends, which JSON can represent.
         let bounded = |x: f64| x.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
         Interval {
             estimate: bounded(log.estimate),
@@ -186,7 +187,7 @@ impl Estimate {
         }
     }
 
-    /// The same estimate with a known, independent rounding error added: half of a bin's width, for instance.
+    /// The estimate with a known, independent rounding error added, such as half of a bin's width.
     #[must_use]
     pub fn with_rounding(&self, standard_error: f64) -> Self {
         Self {
@@ -195,8 +196,8 @@ impl Estimate {
         }
     }
 
-    /// This minus another that is independent of it. The degrees of freedom are those of B. L. Welch (*Biometrika* 34,
-    /// 1947), at least those of the one that has fewer.
+    /// The difference from an independent estimate. The degrees of freedom are those of B. L. Welch (*Biometrika* 34,
+    /// 1947), at least the smaller of the two.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         let standard_error = self.standard_error.hypot(other.standard_error);
@@ -213,8 +214,8 @@ impl Estimate {
         }
     }
 
-    /// Two-sided probability of a value at least this far from 0 if the truth is 0. A standard error of 0 gives 0, or 1
-    /// when the value is 0 too.
+    /// Two-sided probability of a value at least this far from 0 if the true value is 0. With a standard error of 0,
+    /// the probability is 0, or 1 for a value of 0.
     #[must_use]
     pub fn p_value(&self) -> f64 {
         if self.standard_error > 0.0 {
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(Interval::combined(&[known(-1.0, -2.0, 1.0)], positive), None);
     }
 
-    /// Where one reaches 0, the ratio is undecided rather than nothing.
+    /// Checks that a ratio with an end at 0 is undecided, rather than missing.
     #[test]
     fn a_ratio_of_intervals_is_one_of_logarithms() {
         let known = |estimate, low, high| Interval { estimate, low, high };

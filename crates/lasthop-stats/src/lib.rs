@@ -1,24 +1,24 @@
 //! The statistics of lasthop. Pure mathematics: no I/O, no clock; equal input and seed give equal results.
 //!
-//! A run is a list of *rounds* (the services started afresh), a round a list of *blocks* (every case once, in random
-//! order). What is compared is compared within blocks; what is resampled are rounds, because the luck of a process
-//! start is shared by all blocks of its round. [`bootstrap`] says why, and how few rounds are dealt with.
+//! A run is a list of *rounds* (the services started afresh), and a round is a list of *blocks* (every case once, in
+//! random order). Comparisons are within blocks. Resampling is over rounds, because the luck of a process start is
+//! shared by all blocks of a round. [`bootstrap`] gives the reasons, and the treatment of few rounds.
 //!
-//! | module | for |
+//! | module | purpose |
 //! |---|---|
 //! | [`grouped`] | values by round and block, checked |
-//! | [`location`] | log ratios, some of them disturbed |
+//! | [`location`] | log ratios, some of which are disturbed |
 //! | [`mean`] | paired differences |
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
 //! | [`mod@line`] | slope of a straight line |
 //! | [`mod@crossing`] | the size at which an effect falls below a threshold |
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
-//! | [`verdict`], [`stopping`], [`holm`] | from intervals to decisions |
+//! | [`verdict`], [`stopping`], [`holm`] | from an interval to a decision |
 //! | [`rank`] | drift |
 //! | [`pooled`] | several machines together, and kinds of machines |
-//! | [`moderated`] | what another machine will have, from few values of each of many quantities |
-//! | [`variance`], [`serial`], [`states`] | how rounds differ: beyond their blocks, one after the other, in two groups |
+//! | [`moderated`] | predictions for another machine, from few values of each of many quantities |
+//! | [`variance`], [`serial`], [`states`] | differences between rounds: beyond their blocks, in series, in two groups |
 //! | [`random`] | reproducible draws |
 
 pub mod bootstrap;
@@ -47,12 +47,12 @@ pub use grouped::Grouped;
 pub use interval::{AsRatio, Estimate, Interval};
 pub use verdict::{Better, Verdict};
 
-/// The middle one of these values, the larger of two; `None` without values.
+/// The middle value, the larger of two; `None` without values.
 pub fn middle(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Confidence level of every interval unless told otherwise.
+/// Default confidence level of intervals.
 pub const CONFIDENCE: f64 = 0.95;

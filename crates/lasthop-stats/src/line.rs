@@ -1,4 +1,4 @@
-//! The straight line through points, for studies whose result is a slope: time against number of queries, for instance.
+//! The straight line through points, for results that are a slope, such as time against number of queries.
 
 use crate::{
     bootstrap::{self, Resampling, weighted},
@@ -6,7 +6,7 @@ use crate::{
     interval::Estimate,
 };
 
-/// The points of one block, (x, y).
+/// The points (x, y) of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points(pub Vec<(f64, f64)>);
 
@@ -16,15 +16,15 @@ impl BlockValue for Points {
     }
 }
 
-/// A line with what is known of its scatter.
+/// A line, with the scatter of its slope and intercept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     pub slope: Estimate,
-    /// y at x = 0: the fixed cost, such as connecting.
+    /// y at x = 0: the fixed cost, such as that of connecting.
     pub intercept: Estimate,
 }
 
-/// Sums of each unit about a common centre, which keeps digits when x is large.
+/// Sums of each unit about a common centre, which preserves digits for large x.
 struct Moments {
     centre: (f64, f64),
     n: Vec<f64>,
@@ -64,7 +64,7 @@ impl Moments {
         }
     }
 
-    /// Least squares: (slope, intercept); `None` when all x are the same.
+    /// Least squares: (slope, intercept); `None` if all x are equal.
     fn fit(&self, times: &[u32]) -> Option<(f64, f64)> {
         let n = weighted(times, &self.n);
         let x = weighted(times, &self.x) / n;
@@ -76,7 +76,7 @@ impl Moments {
     }
 }
 
-/// Slope and intercept by least squares. `None` when all x are the same or with fewer than two blocks.
+/// Slope and intercept by least squares. `None` if all x are equal, or with fewer than two blocks.
 #[must_use]
 pub fn line(blocks: &Grouped<Points>, how: Resampling) -> Option<Line> {
     let moments = Moments::new(blocks);

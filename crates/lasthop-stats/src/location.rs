@@ -1,40 +1,40 @@
-//! Where log ratios lie when something disturbs some of them: Huber's estimate of location.
+//! The location of log ratios, some of which are disturbed: Huber's estimate.
 //!
-//! A burst of other work hits a few trials hard. The mean counts those blocks like the others, so they widen the
-//! interval of all. Huber's estimate (P. J. Huber, *Robust Statistics*, 1981, chapters 3 and 6) counts a block in full
-//! while it lies within 1.345 standard deviations and limits its pull beyond. That costs 5 % efficiency where nothing
-//! disturbs. The standard error is the sandwich estimate over rounds (K.-Y. Liang and S. L. Zeger, *Biometrika* 73,
-//! 1986), which assumes nothing about blocks within a round.
+//! A burst of other work affects a few trials strongly. The mean counts those blocks like any others, so that they
+//! widen the interval. Huber's estimate (P. J. Huber, *Robust Statistics*, 1981, chapters 3 and 6) counts a block in
+//! full within 1.345 standard deviations, and limits its pull beyond. Without disturbances, that costs 5 % of
+//! efficiency. The standard error is the sandwich estimate over rounds (K.-Y. Liang and S. L. Zeger, *Biometrika* 73,
+//! 1986), which makes no assumption about blocks within a round.
 //!
-//! A block is judged by its own round, as far as rounds differ: where a start of the services gives another ratio, that
-//! is no disturbance, and the estimate is the mean of all starts. A round is taken to lie between the middle of all
-//! rounds and its own median, by the share of luck in the variance of its mean (the best linear prediction of a random
-//! effect: Searle, Casella and McCulloch, *Variance Components*, 1992, §3.4). Judged by all blocks, the fewer of two
-//! kinds of rounds would count as disturbed, and intervals cover 78 % instead of 94 %.
+//! A block is judged by its own round, as far as rounds differ: a different ratio after another start of the services
+//! is no disturbance, and the estimate is the mean of all starts. The centre of a round is taken between the median of
+//! all rounds and its own median, by the share of luck in the variance of its mean (the best linear prediction of a
+//! random effect: Searle, Casella and McCulloch, *Variance Components*, 1992, §3.4). If all blocks were judged
+//! together, the rarer of two kinds of rounds would count as disturbed, and intervals would cover 78 % instead of 94 %.
 //!
-//! It sees nothing but the blocks: whatever else is measured of a trial may depend on the transport, and would then take
-//! part of the difference away.
+//! The estimate uses nothing but the blocks. Other measurements of a trial may depend on the transport, and correcting
+//! for them would remove part of the difference.
 
 use crate::{bootstrap::effective_units, grouped::Grouped, interval::Estimate, serial, variance, variance::Components};
 
-/// Where a block's pull ends, in standard deviations: 95 % efficiency for a normal distribution.
+/// The bend of a block's pull, in standard deviations: 95 % efficiency for a normal distribution.
 const BEND: f64 = 1.345;
-/// Standard deviations per median absolute deviation of a normal distribution.
+/// Standard deviations per median absolute deviation, for a normal distribution.
 const PER_MAD: f64 = 1.4826;
-/// With fewer blocks, their scatter says too little about which of them are disturbed.
+/// The fewest blocks whose scatter shows which of them are disturbed.
 const LEAST_BLOCKS: usize = 8;
 
-/// A location.
+/// A location, with the weights of blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     pub estimate: Estimate,
-    /// What each block counts for in the estimate, more than 0 and at most 1, in the order of the blocks.
+    /// Weight of each block in the estimate, above 0 and at most 1, in the order of the blocks.
     pub weights: Vec<f64>,
-    /// Where each unit lies: a round, or a block where there is one round only.
+    /// Location of each unit: of a round, or of a block if there is only one round.
     pub units: Vec<f64>,
 }
 
-/// The location of all blocks; `None` with fewer than two. Time proportional to the number of blocks.
+/// The location of all blocks; `None` with fewer than two. The time is proportional to the number of blocks.
 #[must_use]
 pub fn locate(blocks: &Grouped<f64>) -> Option<Located> {
     let sizes = blocks.sizes();
@@ -52,7 +52,7 @@ pub fn locate(blocks: &Grouped<f64>) -> Option<Located> {
     let mean_shift = units().map(|(unit, shift)| unit.len() as f64 * shift).sum::<f64>() / count;
     let residuals: Vec<f64> = unshifted.iter().map(|block| block - centre).collect();
     let full = residuals.iter().filter(|residual| residual.abs() <= limit).count() as f64;
-    // Huber's correction for a scale that comes from the same data (Robust Statistics, 6.6).
+    // Huber's correction for a scale estimated from the same data (Robust Statistics, 6.6).
     let share = full / count;
     let correction = 1.0 + (1.0 - share) / share / count;
     let limited = residuals.iter().map(|residual| residual.clamp(-limit, limit));
@@ -61,7 +61,7 @@ pub fn locate(blocks: &Grouped<f64>) -> Option<Located> {
         .zip(units())
         .map(|(limited, (unit, shift))| correction * limited / full + unit.len() as f64 * (shift - mean_shift) / count)
         .collect();
-    // The root of the squared sums over rounds.
+    // The root of the sum of squares over rounds.
     let deviation = pulls.iter().map(|pull| pull * pull).sum::<f64>().sqrt();
     let value = centre + mean_shift;
     let lies = |(pull, size): (&f64, &usize)| value + pull * count / *size as f64;
@@ -78,7 +78,7 @@ pub fn locate(blocks: &Grouped<f64>) -> Option<Located> {
     })
 }
 
-/// How far each unit lies from the others, as far as rounds differ by more than their blocks' scatter.
+/// The shift of each unit from the others, as far as rounds differ by more than their blocks' scatter.
 fn shifts(blocks: &Grouped<f64>, components: Option<&Components>) -> Vec<f64> {
     let units = blocks.units();
     let Some(found) = components else {
@@ -90,15 +90,15 @@ fn shifts(blocks: &Grouped<f64>, components: Option<&Components>) -> Vec<f64> {
     medians.iter().zip(&units).map(shift).collect()
 }
 
-/// What a block counts for.
+/// The weight of a block.
 fn weight(residual: f64, limit: f64) -> f64 {
-    // A residual of 0 makes an infinite quotient, and counts in full.
+    // A residual of 0 gives an infinite quotient, and so the full weight.
     (limit / residual.abs()).min(1.0)
 }
 
 /// The estimate, and the residual beyond which a block's pull is limited.
 fn centre(blocks: &[f64]) -> (f64, f64) {
-    // From the median, which a few disturbed blocks hardly move.
+    // Starts at the median, which a few disturbed blocks hardly move.
     let mut centre = median(blocks.to_vec());
     let mut limit = f64::INFINITY;
     for _ in 0..50 {
@@ -116,8 +116,9 @@ fn centre(blocks: &[f64]) -> (f64, f64) {
         }
         let moved = (sum / total - centre).abs();
         centre = sum / total;
-        // Without a limit it is a mean. That holds for few blocks, and where more than half of them are equal: about the mean
-        // there would be a scale again, and it would shrink with every step until no block is within the limit.
+        // Without a limit, the result is the mean: for few blocks, and if more than half of the blocks are equal. In
+        // the second case there would be a scale again about the mean, and it would shrink with every step until no
+        // block is within the limit.
         if moved <= 1e-9 * scale || limit.is_infinite() {
             break;
         }

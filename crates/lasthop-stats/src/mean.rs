@@ -1,10 +1,9 @@
-//! The mean of one number per block: a paired difference.
+//! The mean of one number per block, such as a paired difference.
 //!
-//! Every block counts once (the grand mean). The mean of the rounds' means would be the alternative where rounds are
-//! unequal. Both are unbiased, as the lengths of rounds do not depend on the values. With rounds of 8, 8, 8 and 1
-//! blocks the grand mean's variance is at most 24 % above the least possible when only rounds scatter; that of the mean
-//! of means is 115 % above when only blocks do. And histograms and totals, which are merged, count every block once
-//! too.
+//! Every block counts once (the grand mean). For unequal rounds, the alternative would be the mean of the rounds'
+//! means. Both are unbiased, as the lengths of rounds do not depend on the values. With rounds of 8, 8, 8 and 1 blocks,
+//! the grand mean's variance is at most 24 % above the minimum, if only rounds scatter; that of the mean of means is
+//! 115 % above, if only blocks do. Histograms and totals, which are merged, count every block once too.
 
 use crate::{
     bootstrap::{self, Resampling, weighted},
@@ -23,7 +22,7 @@ pub fn mean(values: &Grouped<f64>, how: Resampling) -> Option<Estimate> {
     })
 }
 
-/// The arithmetic mean of plain numbers; `None` of none.
+/// The arithmetic mean of plain numbers; `None` without numbers.
 #[must_use]
 pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values
@@ -36,8 +35,8 @@ pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// For a mean of equal rounds the bootstrap's standard error has a closed form, which the correction for few units
-    /// turns into the textbook's s/√R: the scatter of the rounds' means.
+    /// For a mean of equal rounds, the bootstrap's standard error has a closed form. The correction for few units turns
+    /// it into the textbook's s/√R, the scatter of the rounds' means.
     #[test]
     fn the_standard_error_is_the_textbooks() {
         let rounds = vec![

@@ -1,44 +1,45 @@
-//! What another machine will have, where many quantities have few values each: one from each machine.
+//! Predictions for another machine, from many quantities with few values each: one value from each machine.
 //!
-//! The variance of three values says little, so it is moderated by those of all other quantities (G. K. Smyth, *Stat.
-//! Appl. Genet. Mol. Biol.* 3:3, 2004). A quantity's values scatter by a standard deviation σ of its own. Over the
-//! quantities, 1/σ² is distributed as χ²(d₀)/(d₀ s₀²), so that their sample variances are s₀² F(d, d₀). Quantities
+//! The variance of three values is poorly known, so it is moderated by those of all other quantities (G. K. Smyth,
+//! *Stat. Appl. Genet. Mol. Biol.* 3:3, 2004). A quantity's values scatter by a standard deviation σ of its own. Over
+//! the quantities, 1/σ² is distributed as χ²(d₀)/(d₀ s₀²), so that their sample variances are s₀² F(d, d₀). Quantities
 //! farther from 0 scatter more: s₀ = a + b·|mean|. The likelihood of all sample variances gives a, b and d₀. A
-//! quantity's variance is then the mean of its own and s₀², weighted by their degrees of freedom, and has d + d₀ of them.
+//! quantity's variance is then the mean of its sample variance and s₀², weighted by their degrees of freedom, d and d₀,
+//! and has d + d₀ of them.
 //!
-//! Values of one machine count as independent of each other. They are not quite: a machine on which TCP is cheap has
-//! many low ratios. `tests/moderated.rs` simulates how often the ranges hold.
+//! Values of one machine are treated as independent of each other, which is not quite true: a machine with cheap TCP
+//! has many low ratios. `tests/moderated.rs` simulates the coverage of the ranges.
 
 use crate::{interval::Estimate, student::ln_gamma};
 
-/// Fewer quantities with several values do not show how scatter varies.
+/// The fewest quantities with several values that show how scatter varies.
 const FEWEST: usize = 10;
-/// Beyond these degrees of freedom, all quantities scatter alike.
+/// Degrees of freedom beyond which all quantities scatter alike.
 const MOST_FREEDOM: f64 = 1e3;
-/// Values that are equal to all digits still have a variance, whose logarithm is finite.
+/// The least deviation, so that values that are equal to all digits have a variance with a finite logarithm.
 const LEAST_DEVIATION: f64 = 1e-6;
 
-/// How much the values of a quantity scatter from machine to machine.
+/// The scatter of a quantity's values from machine to machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scatter {
     /// Standard deviation of a quantity that is 0.
     pub base: f64,
-    /// What it rises by for each unit that a quantity is away from 0.
+    /// Increase of the deviation per unit of the quantity's distance from 0.
     pub slope: f64,
-    /// Degrees of freedom: how much quantities have this scatter in common.
+    /// Degrees of freedom: how far quantities share this scatter.
     pub freedom: f64,
 }
 
-/// What the values of a quantity say.
+/// The result for one quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moderated {
     /// The mean of all machines.
     pub mean: Estimate,
-    /// What another machine will measure.
+    /// The prediction for another machine.
     pub next: Estimate,
 }
 
-/// Of the values of a quantity.
+/// Statistics of a quantity's values.
 #[derive(Clone, Copy)]
 struct Sample {
     values: f64,
@@ -64,7 +65,8 @@ impl Sample {
 }
 
 impl Scatter {
-    /// Of the values of each quantity; `None` if fewer than ten quantities have two or more.
+    /// The scatter of these quantities, from the values of each; `None` if fewer than ten quantities have two or more
+    /// values.
     #[must_use]
     pub fn of(quantities: &[Vec<f64>]) -> Option<Self> {
         let several = quantities.iter().filter(|values| values.len() > 1);
@@ -94,7 +96,7 @@ impl Scatter {
         })
     }
 
-    /// What is known of a quantity from one or more values.
+    /// The mean and the prediction from one or more values of a quantity.
     ///
     /// # Panics
     /// Without values.
@@ -115,12 +117,12 @@ impl Scatter {
         }
     }
 
-    /// s₀²
+    /// s₀², the prior variance.
     fn variance(&self, sample: &Sample) -> f64 {
         (self.base + self.slope * sample.mean.abs()).powi(2)
     }
 
-    /// Of its variance, as s₀² F(d, d₀), without what no parameter changes.
+    /// Log-likelihood of the sample variance, as s₀² F(d, d₀), without constant terms.
     fn log_likelihood(&self, sample: &Sample) -> f64 {
         let (own, prior) = (sample.freedom(), self.freedom.min(MOST_FREEDOM));
         let common = self.variance(sample);
@@ -130,7 +132,7 @@ impl Scatter {
     }
 }
 
-/// Where a smooth function is greatest: the pattern search of R. Hooke and T. A. Jeeves (*J. ACM* 8, 1961) along the
+/// The maximum of a smooth function, by the pattern search of R. Hooke and T. A. Jeeves (*J. ACM* 8, 1961) along the
 /// axes.
 fn maximum<const N: usize>(start: [f64; N], value: impl Fn([f64; N]) -> f64) -> [f64; N] {
     let mut best = (start, value(start));
@@ -157,7 +159,7 @@ fn maximum<const N: usize>(start: [f64; N], value: impl Fn([f64; N]) -> f64) -> 
 mod tests {
     use super::*;
 
-    /// What SciPy's optimiser (Nelder and Mead) makes of `scipy.stats.f.logpdf`.
+    /// The maximum according to SciPy's optimiser (Nelder and Mead) with `scipy.stats.f.logpdf`.
     #[test]
     fn the_likelihood_has_the_maximum_that_another_program_finds() {
         let quantities = [

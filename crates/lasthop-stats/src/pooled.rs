@@ -1,19 +1,19 @@
-//! What machines say together: the random-effects model. Machines have true values of their own, and each value is
-//! known with an error of its own.
+//! The random-effects model, which pools several machines. Each machine has a true value of its own, and each estimate
+//! has an error of its own.
 //!
-//! The variance between machines is that of R. C. Paule and J. Mandel (*J. Res. Natl. Bur. Stand.* 87, 1982): the one
-//! at which the weighted sum of squares equals its degrees of freedom. The mean has the standard error of J. Hartung
-//! and G. Knapp (*Stat. Med.* 20, 2001) and of K. Sidik and J. N. Jonkman (*Stat. Med.* 21, 2002), and Student's t; it
-//! is never narrower than the estimates alone allow (C. Röver, G. Knapp and T. Friede, *BMC Med. Res. Methodol.* 15:99,
+//! The variance between machines is that of R. C. Paule and J. Mandel (*J. Res. Natl. Bur. Stand.* 87, 1982): the
+//! weighted sum of squares equals its degrees of freedom. The mean has the standard error of J. Hartung and G. Knapp
+//! (*Stat. Med.* 20, 2001) and of K. Sidik and J. N. Jonkman (*Stat. Med.* 21, 2002), with Student's t; the interval is
+//! never narrower than the estimates alone allow (C. Röver, G. Knapp and T. Friede, *BMC Med. Res. Methodol.* 15:99,
 //! 2015). Another machine's value is predicted as by J. P. T. Higgins, S. G. Thompson and D. J. Spiegelhalter (*J. R.
 //! Stat. Soc. A* 172, 2009).
 //!
-//! Whether machines differ at all is the test of M. B. Brown and A. B. Forsythe (*Technometrics* 16, 1974) with the
-//! degrees of freedom of D. V. Mehrotra (*Commun. Stat. Simul.* 26, 1997): unlike Cochran's Q it knows that standard
-//! errors of few rounds are uncertain, also with hundreds of machines. For two it is Welch's test. The interval of the
-//! deviation holds every value that this test does not reject: the Q profile of W. Viechtbauer (*Stat. Med.* 26, 2007)
-//! with this statistic. For kinds of machines the squares within kinds are added up. `tests/pooled.rs` simulates how
-//! often all these intervals hold.
+//! The test for a difference between machines is that of M. B. Brown and A. B. Forsythe (*Technometrics* 16, 1974) with
+//! the degrees of freedom of D. V. Mehrotra (*Commun. Stat. Simul.* 26, 1997). Unlike Cochran's Q, it considers that
+//! standard errors of few rounds are uncertain, also with hundreds of machines. For two machines it is Welch's test.
+//! The interval of the deviation contains every value that this test does not reject: the Q profile of W. Viechtbauer
+//! (*Stat. Med.* 26, 2007) with this statistic. For kinds of machines, the squares within kinds are summed.
+//! `tests/pooled.rs` simulates the coverage of all these intervals.
 
 use crate::{
     CONFIDENCE,
@@ -21,45 +21,45 @@ use crate::{
     student::f_upper_tail,
 };
 
-/// Degrees of freedom beyond which F does not change.
+/// Degrees of freedom beyond which F no longer changes.
 const MANY: f64 = 1e5;
 
-/// How much machines differ.
+/// The difference between machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Standard deviation of the machines' true values, 0 or more, with its 95 % interval.
     pub deviation: Interval,
-    /// Probability of so much difference by chance if all are the same.
+    /// Probability of this much difference by chance, if all true values are equal.
     pub p: f64,
 }
 
-/// What machines say together.
+/// The pooled result of several machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pooled {
-    /// The mean of all such machines, of which these are a sample.
+    /// The mean of all such machines, of which these machines are a sample.
     pub mean: Estimate,
-    /// What another such machine will have; `None` with fewer than three.
+    /// The prediction for another such machine; `None` with fewer than three machines.
     pub next: Option<Estimate>,
     pub spread: Spread,
 }
 
-/// What kinds of machines say.
+/// The pooled result of several kinds of machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kinds {
-    /// Of each kind, in their order.
+    /// The mean of each kind, in the given order.
     pub means: Vec<Estimate>,
-    /// Between machines of a kind.
+    /// The difference between machines of a kind.
     pub within: Spread,
-    /// Between kinds.
+    /// The difference between kinds.
     pub between: Pooled,
 }
 
-/// Where standard errors come from.
+/// The origin of standard errors.
 #[derive(Clone, Copy)]
 enum Errors {
-    /// Each from data of its own.
+    /// Each standard error is from its own data.
     Independent,
-    /// All from the same scatter, so that they are too small or too large together.
+    /// All standard errors are from the same scatter, so that they are too small or too large together.
     Shared,
 }
 
@@ -70,7 +70,7 @@ pub fn pool(machines: &[Estimate]) -> Option<Pooled> {
 }
 
 fn pool_with(machines: &[Estimate], errors: Errors) -> Option<Pooled> {
-    // k − 2 for a prediction from k machines (Higgins, Thompson and Spiegelhalter).
+    // A prediction from k machines has k − 2 degrees of freedom (Higgins, Thompson and Spiegelhalter).
     let freedom = machines.len().checked_sub(2)? as f64;
     let spread = spread(&[machines], errors);
     let mean = means(&[machines], spread.deviation.estimate).pop()?;
@@ -83,7 +83,8 @@ fn pool_with(machines: &[Estimate], errors: Errors) -> Option<Pooled> {
     Some(Pooled { mean, next, spread })
 }
 
-/// Compares kinds, whose machines differ alike; `None` with fewer than two kinds, or if none has two machines.
+/// Compares kinds, assuming that the machines of all kinds differ alike. `None` with fewer than two kinds, or if no
+/// kind has two machines.
 ///
 /// # Panics
 /// If a kind has no machine.
@@ -104,10 +105,10 @@ fn freedom(kinds: &[&[Estimate]]) -> f64 {
     kinds.iter().map(|kind| kind.len() - 1).sum::<usize>() as f64
 }
 
-/// Of each kind, with the scatter about all of them.
+/// The mean of each kind, with the scatter of all kinds.
 fn means(kinds: &[&[Estimate]], deviation: f64) -> Vec<Estimate> {
     let freedom = freedom(kinds);
-    // Not below 1: machines that agree by chance must not make the mean more certain than their own errors do.
+    // At least 1: machines that agree by chance must not make the mean more certain than their own errors do.
     let scatter = (squares(kinds, deviation) / freedom).max(1.0);
     let mean = |kind: &&[Estimate]| {
         let Weighted { mean, total, .. } = Weighted::new(kind, deviation);
@@ -120,9 +121,9 @@ fn means(kinds: &[&[Estimate]], deviation: f64) -> Vec<Estimate> {
     kinds.iter().map(mean).collect()
 }
 
-/// Of a machine's estimate about the mean of all machines.
+/// The variance of a machine's estimate about the mean of all machines.
 fn variance(one: &Estimate, deviation: f64) -> f64 {
-    // The smallest one keeps weights finite where machines have no scatter at all.
+    // A tiny minimum keeps weights finite for machines without scatter.
     one.standard_error.powi(2).max(f64::MIN_POSITIVE.sqrt()) + deviation * deviation
 }
 
@@ -131,11 +132,11 @@ fn certainty(one: &Estimate, deviation: f64) -> f64 {
     one.freedom * (variance(one, deviation) / variance(one, 0.0)).powi(2)
 }
 
-/// Machines of a kind, weighted by the inverse of their variances.
+/// The machines of a kind, weighted by the inverse of their variances.
 struct Weighted {
     mean: f64,
     total: f64,
-    /// Weighted, about the mean.
+    /// The weighted sum of squares about the mean.
     squares: f64,
 }
 
@@ -151,12 +152,12 @@ impl Weighted {
     }
 }
 
-/// Of all kinds.
+/// The weighted sum of squares of all kinds.
 fn squares(kinds: &[&[Estimate]], deviation: f64) -> f64 {
     kinds.iter().map(|kind| Weighted::new(kind, deviation).squares).sum()
 }
 
-/// The probability of squares this large or larger, if this is the deviation between machines.
+/// The probability of a sum of squares at least this large, for this deviation between machines.
 fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
     let freedom = freedom(kinds);
     if let Errors::Shared = errors {
@@ -176,7 +177,7 @@ fn probability(kinds: &[&[Estimate]], deviation: f64, errors: Errors) -> f64 {
         let share = 1.0 - 1.0 / machines;
         squares += sum(&|one| (one.value - mean).powi(2));
         expected += share * total;
-        // The trace of the square of the covariance of what lies about the mean: half of the variance of `squares`.
+        // The trace of the squared covariance of deviations from the mean: half of the variance of `squares`.
         traces += (1.0 - 2.0 / machines) * sum(&|one| variance(one, deviation).powi(2)) + (total / machines).powi(2);
         uncertain += sum(&|one| (share * variance(one, deviation)).powi(2) / certainty(one, deviation));
     }
@@ -191,7 +192,7 @@ fn spread(kinds: &[&[Estimate]], errors: Errors) -> Spread {
     let freedom = freedom(kinds);
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let estimate = least(|deviation| squares(kinds, deviation) <= freedom);
-    // The ends come from another statistic than the estimate, which could therefore lie outside of them.
+    // The ends come from another statistic than the estimate, which could otherwise lie outside.
     let low = least(|deviation| probability(kinds, deviation, errors) >= tail).min(estimate);
     let high = least(|deviation| probability(kinds, deviation, errors) >= 1.0 - tail).max(estimate);
     Spread {
@@ -200,7 +201,7 @@ fn spread(kinds: &[&[Estimate]], errors: Errors) -> Spread {
     }
 }
 
-/// The least deviation that is large enough, for a condition that holds from some deviation on; 0 if it always holds.
+/// The least deviation that meets a condition, which holds from some deviation on; 0 if it always holds.
 fn least(is_enough: impl Fn(f64) -> bool) -> f64 {
     if is_enough(0.0) {
         return 0.0;
@@ -210,7 +211,7 @@ fn least(is_enough: impl Fn(f64) -> bool) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Fifty halvings leave fifteen digits.
+    // Fifty halvings give fifteen digits.
     for _ in 0..50 {
         let middle = 0.5 * (low + high);
         if is_enough(middle) { high = middle } else { low = middle }
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// For equal standard errors Paule and Mandel's variance is that of the values less the squared error.
+    /// For equal standard errors, Paule and Mandel's variance is that of the values minus the squared error.
     #[test]
     fn equal_errors_have_a_closed_form() {
         let machines: Vec<Estimate> = [1.0, 2.0, 4.0, 5.0].map(|value| known(value, 0.5)).to_vec();
@@ -249,7 +250,7 @@ mod tests {
         );
     }
 
-    /// Two machines: Welch's test of means is his test of a difference.
+    /// For two machines, the pooled test is Welch's test of a difference.
     #[test]
     fn two_machines_are_a_difference() {
         let [one, other] = [(0.1, 0.03, 7.0), (0.2, 0.05, 4.0)].map(|(value, standard_error, freedom)| Estimate {

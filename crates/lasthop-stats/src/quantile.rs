@@ -1,7 +1,8 @@
 //! Percentiles of merged histograms. Percentiles are never averaged.
 //!
-//! A resample takes every unit's histogram as often as the unit was drawn, merges, and reads the quantile. The bins of
-//! all units are sorted once; each resample starts at the quantile of the data as they are, and walks from there.
+//! A resample counts every unit's histogram as often as the unit was drawn, merges them, and reads the quantile. The
+//! bins of all units are sorted once. Each resample starts at the quantile of the data themselves, and walks from
+//! there.
 
 use std::ops::Range;
 
@@ -11,9 +12,9 @@ use crate::{
     interval::Estimate,
 };
 
-/// A histogram, in whatever form it is kept.
+/// A histogram in any form.
 pub trait Histogram {
-    /// (value, count) of the bins that hold something, in any order. Values are positive.
+    /// (value, count) of the non-empty bins, in any order. Values are positive.
     fn bins(&self) -> impl Iterator<Item = (u64, u64)>;
 }
 
@@ -46,17 +47,17 @@ impl<H: Histogram> BlockValue for PairedBins<H> {
     }
 }
 
-/// The bins of all units, each value once. An hour's run has millions of bins.
+/// The bins of all units, each value once, because a run of an hour has millions of bins.
 pub struct Merged {
     rounds: usize,
-    /// Blocks of each unit.
+    /// Number of blocks in each unit.
     sizes: Vec<usize>,
-    /// Rising, each with the end of its entries; they begin where those of the value before end.
+    /// Ascending values, each with the end of its entries, which begin at the end of the previous value's.
     values: Vec<(u64, usize)>,
-    /// An entry is a unit and its count of a value.
+    /// The entries: a unit, and its count of a value.
     units: Vec<u32>,
     counts: Vec<u64>,
-    /// Count of each unit.
+    /// Total count of each unit.
     totals: Vec<u64>,
 }
 
@@ -129,7 +130,7 @@ impl Merged {
         bootstrap::point(self.sizes.len(), |times| walk.quantile(times))
     }
 
-    /// Logarithm of the quantile.
+    /// The logarithm of the quantile.
     #[must_use]
     pub fn log(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
         let walk = Walk::new(self, quantile);
@@ -137,7 +138,7 @@ impl Merged {
     }
 }
 
-/// Two cases whose blocks are drawn together.
+/// Two cases whose blocks are drawn together, for ratios.
 pub struct MergedPairs {
     pub case: Merged,
     pub reference: Merged,
@@ -152,7 +153,7 @@ impl MergedPairs {
         }
     }
 
-    /// Logarithm of the case's quantile divided by the reference's.
+    /// The logarithm of the case's quantile divided by the reference's.
     #[must_use]
     pub fn log_ratio(&self, quantile: f64, how: Resampling) -> Option<Estimate> {
         let [case, reference] = [&self.case, &self.reference].map(|merged| Walk::new(merged, quantile));
@@ -162,13 +163,13 @@ impl MergedPairs {
     }
 }
 
-/// Finds a quantile of drawn units: from that of the data as they are, up or down.
+/// Finds a quantile of the drawn units, up or down from that of the data themselves.
 struct Walk<'a> {
     merged: &'a Merged,
     quantile: f64,
-    /// Index of the value where walks start.
+    /// Index of the value at which walks start.
     start: usize,
-    /// The count of each unit up to that value.
+    /// Count of each unit up to and including that value.
     up_to_start: Vec<u64>,
 }
 
@@ -200,7 +201,7 @@ impl<'a> Walk<'a> {
         ((self.quantile * total as f64).ceil() as u64).max(1)
     }
 
-    /// The lowest bin that at least the share of the merged counts do not exceed.
+    /// The lowest value at which the cumulative count reaches the quantile's rank.
     fn quantile(&self, times: &[u32]) -> Option<f64> {
         let Merged {
             values,
@@ -224,7 +225,7 @@ impl<'a> Walk<'a> {
             value += 1;
             below += (value < values.len()).then(|| of(value))?;
         }
-        // The walk down ends above a value that is not reached, or at one that nobody drawn has.
+        // Walks down past values that no drawn unit has, until the rank is within a value's count.
         loop {
             let own = of(value);
             if own > 0 && below - own < rank {

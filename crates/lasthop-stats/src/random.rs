@@ -1,7 +1,7 @@
-//! Reproducible draws: ChaCha8 under our own index draw and shuffle.
+//! Reproducible draws: ChaCha8, with our own index draw and shuffle.
 //!
-//! The stream of ChaCha8 is fixed by its specification; everything above it is written here, so that a record and its
-//! seed give the same figures whatever versions of the `rand` crates are in use.
+//! The stream of ChaCha8 is fixed by its specification. Everything above is written here, so that a record and its seed
+//! give the same figures with any versions of the `rand` crates.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -24,14 +24,15 @@ impl Draws {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// A whole number from 0 to `bound - 1`, all equally likely: draws in the incomplete last span are rejected.
+    /// A whole number from 0 to `bound - 1`, all equally likely, because draws in the incomplete last span are
+    /// rejected.
     ///
     /// # Panics
     /// If `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u32) -> u32 {
         assert!(bound > 0, "there is no number below 0");
-        // The highest multiple of `bound` that 32 bits hold, minus 1.
+        // The highest multiple of `bound` in 32 bits, minus 1.
         let last = u32::MAX - (u32::MAX % bound + 1) % bound;
         loop {
             let draw = self.0.next_u32();
@@ -44,11 +45,11 @@ impl Draws {
     /// A number in the open interval (0, 1), on a grid of 2⁻⁵³.
     #[inline]
     pub fn unit(&mut self) -> f64 {
-        // Half a step keeps it away from 0, whose logarithm is infinite, and from 1.
+        // Half a step avoids 0, whose logarithm is infinite, and 1.
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// Fisher–Yates: every order equally likely.
+    /// Fisher–Yates shuffle: every order is equally likely.
     ///
     /// # Panics
     /// If there are more than `u32::MAX` items.
@@ -60,10 +61,10 @@ impl Draws {
     }
 }
 
-/// A seed of its own for each named purpose, so that one more case or metric does not change the draws of the others.
+/// A separate seed for each named purpose, so that an added case or metric does not change the draws of the others.
 #[must_use]
 pub fn seed_for(seed: u64, purpose: &[&str]) -> u64 {
-    // FNV-1a over the words, each ended by a byte that UTF-8 never holds.
+    // FNV-1a over the words, each ended by a byte that never occurs in UTF-8.
     let bytes = purpose.iter().flat_map(|word| word.bytes().chain([0xff]));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -118,7 +119,7 @@ mod tests {
         for _ in 0..60_000 {
             seen[draws.below(6) as usize] += 1;
         }
-        // Standard deviation of each count is 91.
+        // The standard deviation of each count is 91.
         assert!(seen.iter().all(|&count| count.abs_diff(10_000) < 450), "{seen:?}");
     }
 

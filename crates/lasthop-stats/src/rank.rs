@@ -1,7 +1,7 @@
-//! Rank correlation: whether a quantity drifts with time.
+//! Rank correlation, to detect a drift over time.
 
-/// Spearman's rank correlation of two equally long series, ties sharing their mean rank; `None` with fewer than three
-/// pairs or when a series is constant.
+/// Spearman's rank correlation of two series of equal length, in which ties share their mean rank; `None` with fewer
+/// than three pairs, or if a series is constant.
 #[must_use]
 pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.len() < 3 {
@@ -14,7 +14,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 /// freedom (good from about ten pairs).
 #[must_use]
 pub fn spearman_p_value(correlation: f64, pairs: usize) -> f64 {
-    // t would be infinite.
+    // Avoids an infinite t.
     if correlation.abs() >= 1.0 {
         return 0.0;
     }
@@ -54,7 +54,7 @@ fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// IQ and hours of television a week: the worked example of the encyclopaedias, ρ = −29/165.
+    /// IQ and weekly hours of television, the worked example of the encyclopaedias: ρ = −29/165.
     #[test]
     fn the_usual_worked_example() {
         let iq = [106.0, 100.0, 86.0, 101.0, 99.0, 103.0, 97.0, 113.0, 112.0, 110.0];

@@ -1,28 +1,29 @@
-//! Rounds that resemble the one before: how much wider that makes an interval.
+//! Serial correlation of rounds, and how far it widens an interval.
 //!
-//! A round's mean has luck, which may outlast the round, and the scatter of its blocks, which does not. If luck has the
-//! share s of the variance and is a process of first order with the correlation ρ, the mean of many rounds has the
-//! variance of independent ones times 1 + s · 2ρ/(1 − ρ). The correlation of the rounds' means is s · ρ, and its
-//! estimate is about 1/n too low where there is none (M. G. Kendall, *Biometrika* 41, 1954).
+//! A round's mean contains luck, which may outlast the round, and the scatter of its blocks, which does not. If luck
+//! has the share s of the variance and is a process of first order with the correlation ρ, the mean of many rounds has
+//! the variance of independent ones times 1 + s · 2ρ/(1 − ρ). The correlation of the rounds' means is s · ρ, and its
+//! estimate is about 1/n too low if there is none (M. G. Kendall, *Biometrika* 41, 1954).
 //!
-//! A dozen rounds show a correlation poorly. Only what lies above 0 widens an interval, no ρ counts for more than 0.6,
-//! and rounds that differ by no more than their blocks widen nothing. So independent rounds, which half of the time
-//! look correlated by chance, have intervals that are 3 to 20 % wider on average. `tests/rounds.rs` has what intervals
-//! cover, and what they do not.
+//! A dozen rounds show a correlation poorly. Only values above 0 widen an interval, no ρ counts for more than 0.6, and
+//! rounds that differ by no more than their blocks widen nothing. So independent rounds, which half of the time look
+//! correlated by chance, have intervals that are 3 to 20 % wider on average. `tests/rounds.rs` has the coverage of
+//! intervals, and its limits.
 
 use crate::{grouped::Grouped, location, variance};
 
-/// Rounds that differ at this level count as correlated from so many standard deviations on, 4 % of independent ones.
+/// The level at which rounds differ, and the standard deviations of the correlation that are then required: 4 % of
+/// independent rounds exceed them.
 const DIFFER: f64 = 0.01;
 const CORRELATED: f64 = 1.75;
-/// And from so many on whether they differ or not, 0.3 % of independent ones.
+/// Standard deviations that suffice even if rounds do not differ: 0.3 % of independent rounds exceed them.
 const CERTAIN: f64 = 2.6;
-/// However correlated, rounds are worth this many.
+/// The least number of rounds that correlated rounds are worth.
 const LEAST: f64 = 2.0;
-/// The largest correlation of luck that counts.
+/// The largest correlation of luck that is considered.
 const LARGEST: f64 = 0.6;
 
-/// The correlation between one round and the next, if more than chance makes it.
+/// The correlation between neighbouring rounds, if it exceeds chance.
 #[must_use]
 pub fn correlated(blocks: &Grouped<f64>) -> Option<f64> {
     let differ = variance::components(blocks)?.p_value < DIFFER;
@@ -34,7 +35,7 @@ pub fn correlated(blocks: &Grouped<f64>) -> Option<f64> {
     correlation(&rounds).filter(|found| *found > least * deviation)
 }
 
-/// Between neighbours, in the order of time, without its bias. `None` of fewer than three values, or where all are equal.
+/// The correlation between neighbours in time, without bias. `None` with fewer than three values, or if all are equal.
 fn correlation(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -43,8 +44,8 @@ fn correlation(values: &[f64]) -> Option<f64> {
     (values.len() >= 3 && squares > 0.0).then(|| products / squares + 1.0 / count)
 }
 
-/// What independent units' standard error is to be multiplied with, by what each does to an estimate and by luck's share
-/// of their variance; 1 or more.
+/// The factor, at least 1, for the standard error of independent units, from each unit's pull on the estimate and
+/// luck's share of their variance.
 pub(crate) fn widening(units: f64, pulls: &[f64], luck: f64) -> f64 {
     let observed = correlation(pulls).unwrap_or(0.0).max(0.0);
     let correlation = if luck > 0.0 {
@@ -61,7 +62,7 @@ pub(crate) fn widening(units: f64, pulls: &[f64], luck: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// By hand: products 2 + 0 + 0 + 2 = 4 of squares 10, and a fifth for the bias.
+    /// By hand: the products are 2 + 0 + 0 + 2 = 4, the squares 10, and the correction of bias is a fifth.
     #[test]
     fn an_example_by_hand() {
         let found = correlation(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn only_luck_that_outlasts_a_round_widens() {
         let rising: Vec<f64> = (0..20).map(f64::from).collect();
-        // 1 + 2 · 0.6/0.4 = 4: twenty are worth five.
+        // 1 + 2 · 0.6/0.4 = 4, so that twenty rounds are worth five.
         assert!((widening(20.0, &rising, 1.0) - (19.0_f64 / 4.0).sqrt()).abs() < 1e-12);
         assert!((widening(20.0, &rising, 0.5) - (19.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!(widening(20.0, &rising, 0.0), 1.0);

@@ -1,18 +1,18 @@
-//! Rounds that fall into two groups.
+//! Two states: rounds that fall into two groups.
 
 use crate::{grouped::Grouped, location, variance};
 
-/// A smaller group is a disturbed round rather than a state.
+/// The smallest group that is a state rather than a disturbed round.
 const LEAST_OF_GROUP: usize = 2;
-/// Among fewer rounds, chance makes groups.
+/// The fewest rounds; among fewer, chance makes groups.
 const LEAST_ROUNDS: usize = 8;
-/// Between the groups' means, in standard deviations within them. Of eight normal rounds 2.4 % are as far apart, of twelve
-/// 0.4 %.
+/// The distance between the groups' means, in standard deviations within groups. 2.4 % of sets of eight normal rounds
+/// have such a distance, and 0.4 % of sets of twelve.
 const APART: f64 = 6.0;
-/// Rounds differ by more than their blocks at this level.
+/// The level at which rounds must differ by more than their blocks.
 const DIFFER: f64 = 0.001;
 
-/// Rounds on one side of a gap.
+/// The rounds on one side of a gap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
     pub mean: f64,
@@ -28,14 +28,14 @@ impl Group {
     }
 }
 
-/// The two groups of rounds, the lower one first, if they are clearly apart.
+/// The two groups of rounds, the lower first, if they are clearly apart.
 #[must_use]
 pub fn two_states(blocks: &Grouped<f64>) -> Option<[Group; 2]> {
     let differ = variance::components(blocks)?.p_value < DIFFER;
     two_groups(&location::locate(blocks)?.units).filter(|_| differ)
 }
 
-/// Those within which values scatter least.
+/// The split into two groups within which values scatter least.
 fn two_groups(values: &[f64]) -> Option<[Group; 2]> {
     if values.len() < LEAST_ROUNDS {
         return None;

@@ -1,53 +1,55 @@
-//! When to stop, and how much longer it would take.
+//! The rule for stopping a run, and a prediction of the time that remains.
 //!
-//! A run that looks at its interval after each round and stops at the first one that is narrow enough stops too early
-//! when the scatter happened to look small. Chow and Robbins, "On the asymptotic theory of fixed-width sequential
-//! confidence intervals", *Annals of Mathematical Statistics* 36 (1965), show that this vanishes for long runs; for
-//! short ones it does not: the simulation in `tests/coverage.rs` finds less than 94 % for a nominal 95 %. Intervals
-//! that decide about stopping, and every interval of a run that was stopped by them, are therefore computed at
-//! [`LOOKS_CONFIDENCE`], which brings their true coverage to between 93 and 97.5 % whatever the precision asked for.
+//! A run that checks its interval after each round, and stops at the first narrow one, stops too early if the scatter
+//! happens to look small. Chow and Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals",
+//! *Annals of Mathematical Statistics* 36 (1965), show that this effect vanishes for long runs. For short runs it does
+//! not: the simulation in `tests/coverage.rs` finds less than 94 % for a nominal 95 %. Intervals that decide about
+//! stopping, and all intervals of a run that was stopped by them, are therefore computed at [`LOOKS_CONFIDENCE`], which
+//! brings their true coverage to between 93 and 97.5 % for any requested precision.
 
 use crate::{interval::Estimate, student};
 
 /// The fewest rounds after which a run may stop for precision.
 pub const LEAST_ROUNDS: usize = 4;
-/// With fewer blocks, scatter is hardly known.
+/// The fewest blocks; with fewer, scatter is hardly known.
 pub const LEAST_BLOCKS: usize = 10;
 
-/// Nominal level of intervals under the rule of stopping, for a true level of 95 %.
+/// Nominal level of intervals under the stopping rule, for a true level of 95 %.
 pub const LOOKS_CONFIDENCE: f64 = 0.97;
 
-/// A prediction that reaches farther than this many times the run so far is none.
+/// The farthest prediction, as a multiple of the run so far.
 const FARTHEST: f64 = 100.0;
 
-/// Whether a run may stop: at least [`LEAST_ROUNDS`] rounds, and half of the interval (on the log scale) at
-/// `confidence` ([`LOOKS_CONFIDENCE`], unless there were reports before) no wider than ln(1 + `precision`).
+/// Whether a run may stop: at least [`LEAST_ROUNDS`] rounds, and a half width (on the log scale) at `confidence` of at
+/// most ln(1 + `precision`). `confidence` is [`LOOKS_CONFIDENCE`], unless there were earlier reports.
 #[must_use]
 pub fn precise_enough(log_ratio: &Estimate, rounds: usize, precision: f64, confidence: f64) -> bool {
     rounds >= LEAST_ROUNDS && log_ratio.half_width(confidence) <= precision.ln_1p()
 }
 
-/// Nominal level of the intervals of the `reports`-th report on the same data, which grew from one to the next.
+/// Nominal level of the intervals in the `reports`-th report on data that grow from report to report.
 ///
-/// Whoever reads a report and goes on only while it is undecided stops at the first interval that excludes 1, even by
-/// chance. So the k-th report has 1/k² of the first one's probability of error; that of being misled by any of them is
-/// then at most π²/6 times that of one, whoever decides by whatever rule. `tests/coverage.rs` has what it comes to.
+/// A reader who continues a run only while its report is undecided stops at the first interval that excludes 1, even by
+/// chance. So the k-th report has 1/k² of the first report's probability of error. The probability of being misled by
+/// any report is then at most π²/6 times that of one report, under any rule of the reader. `tests/coverage.rs` measures
+/// the result.
 #[must_use]
 pub fn after_reports(confidence: f64, reports: u32) -> f64 {
     1.0 - (1.0 - confidence) / f64::from(reports.max(1)).powi(2)
 }
 
-/// How much more data would decide an undecided comparison, as a multiple of the data so far (1.0: as much again).
+/// The additional data that would decide an undecided comparison, as a multiple of the data so far (1.0: as much
+/// again).
 ///
-/// It supposes that the estimate and the scatter stay as they are, so that the half width falls with t(n − 1)/√n, and
-/// asks when the interval would exclude 1 or fit into the margin, whichever is sooner. The estimate will move by about
-/// its own half width, so this is an order of magnitude. `None` when the comparison cannot be decided this way (a ratio
-/// of 1 with a margin of 0) or only after more than a hundred times the data so far.
+/// The estimate and the scatter are assumed to stay, so that the half width falls with t(n − 1)/√n. The result is when
+/// the interval would exclude 1 or fit into the margin, whichever is sooner. The estimate will move by about its own
+/// half width, so this is an order of magnitude. `None` if the comparison cannot be decided this way (a ratio of 1 with
+/// a margin of 0), or only after more than a hundred times the data so far.
 #[must_use]
 pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f64> {
     let distance = log_ratio.value.abs();
-    // The interval excludes 1 once its half width is below the distance, and fits into the margin once it is below what
-    // the distance leaves of it. The larger of the two is reached first.
+    // The interval excludes 1 once its half width is below the distance, and fits into the margin once its half width
+    // is below the rest of the margin. The larger target is reached first.
     let target = distance.max(margin.ln_1p() - distance);
     let units = log_ratio.freedom + 1.0;
     let half_width =
@@ -113,7 +115,7 @@ mod tests {
             ..undecided
         };
         assert!((then.half_width(0.95) / 0.03 - 1.0).abs() < 1e-6);
-        // Square-root law alone: (2.262 · 0.02 / 0.03)² − 1 = 1.27; a firmer t makes it somewhat less.
+        // The square-root law alone: (2.262 · 0.02 / 0.03)² − 1 = 1.27. A smaller t reduces that somewhat.
         assert!(more > 0.9 && more < 1.27, "{more}");
     }
 

@@ -1,4 +1,4 @@
-//! Student's t distribution for any positive, also fractional, degrees of freedom, and the F distribution.
+//! Student's t distribution for any positive degrees of freedom, including fractions, and the F distribution.
 
 /// Natural logarithm of the gamma function for `x` > 0, to about 15 digits.
 ///
@@ -31,18 +31,18 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
-    // Up to here the fraction converges quickly (DLMF 8.17(v)); beyond, I_x(a, b) = 1 − I_(1−x)(b, a).
+    // Up to this x, the fraction converges quickly (DLMF 8.17(v)); beyond, I_x(a, b) = 1 − I_(1−x)(b, a).
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(b, a, 1.0 - x);
     }
-    // `ln_1p` keeps the digits of ln(1 − x) where x is small.
+    // `ln_1p` preserves the digits of ln(1 − x) for small x.
     let ln_front = a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
     ln_front.exp() / (a * beta_fraction(a, b, x))
 }
 
 /// The continued fraction 1 + d₁/(1 + d₂/(1 + …)) of DLMF 8.17.22.
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
-    // Lentz' method must not divide by 0; a number this small in its place changes no digit.
+    // Lentz' method must not divide by 0; a replacement this small changes no digit.
     const TINY: f64 = 1e-300;
     let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
     let mut fraction = 1.0;
@@ -71,7 +71,7 @@ pub fn upper_tail(t: f64, freedom: f64) -> f64 {
     0.5 * incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// Probability that a t variable lies farther from 0 than `t`, on either side.
+/// Probability that a t variable is farther from 0 than `t`, on either side.
 #[must_use]
 pub fn two_sided(t: f64, freedom: f64) -> f64 {
     2.0 * upper_tail(t.abs(), freedom)
@@ -96,12 +96,12 @@ pub fn critical(confidence: f64, freedom: f64) -> f64 {
     assert!(freedom > 0.0, "{freedom} degrees of freedom are not positive");
     let tail = (1.0 - confidence) / 2.0;
     let mut high = 1.0;
-    // t² must stay finite, even with so few degrees of freedom that t does not.
+    // t² must stay finite, even if t would not for so few degrees of freedom.
     while upper_tail(high, freedom) > tail && high < 1e150 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Bisection to 12 digits: the tail is monotone, nothing can go wrong.
+    // Bisection to 12 digits, which is safe because the tail is monotone.
     while high - low > 1e-12 * high {
         let middle = 0.5 * (low + high);
         if upper_tail(middle, freedom) > tail {
@@ -154,7 +154,7 @@ mod tests {
         assert!((critical(0.99, 1e6) - 2.575_829).abs() < 1e-5);
     }
 
-    /// With 1 and 2 degrees of freedom the distribution has a closed form.
+    /// With 1 and 2 degrees of freedom, the distribution has a closed form.
     #[test]
     fn tails_have_their_closed_forms() {
         for t in [0.0, 0.1, 0.7, 1.0, 3.0, 50.0, 1e4] {
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// NIST/SEMATECH e-Handbook, table 1.3.6.7.3, upper 5 %; and F(1, n) is the square of t(n).
+    /// NIST/SEMATECH e-Handbook, table 1.3.6.7.3, upper 5 %; F(1, n) is also the square of t(n).
     #[test]
     fn the_f_distribution_has_its_published_values() {
         for (f, above, below) in [

@@ -1,8 +1,8 @@
 //! Quantities per request: a total divided by another total, such as CPU time by requests.
 //!
-//! The quotient of sums and not the mean of quotients: a block with twice the requests counts twice, which is what "CPU
-//! time per request of this run" means. Where a quantity has parts that are divided by different totals (the driver's
-//! CPU time is counted for the measure phase, the servers' for the whole trial), the parts' quotients are added.
+//! The result is a quotient of sums, not a mean of quotients: a block with twice the requests counts twice, as the
+//! phrase "CPU time per request of this run" implies. If parts of a quantity have different divisors (the driver's CPU
+//! time is counted for the measure phase, the servers' for the whole trial), the quotients of the parts are added.
 
 use crate::{
     bootstrap::{self, Resampling, weighted},
@@ -10,12 +10,12 @@ use crate::{
     interval::Estimate,
 };
 
-/// One part of a block: what is divided, and by what.
+/// One part of a block: a dividend and its divisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fraction {
-    /// 0 or more.
+    /// The dividend, 0 or more.
     pub numerator: f64,
-    /// 0 or more; more than 0 in at least one block.
+    /// The divisor, 0 or more, but above 0 in at least one block.
     pub denominator: f64,
 }
 
@@ -29,7 +29,7 @@ impl Totals {
         Self(vec![Fraction { numerator, denominator }])
     }
 
-    /// The same block, counted `weight` times, 0 or more.
+    /// The block counted `weight` times, 0 or more.
     #[must_use]
     pub fn times(mut self, weight: f64) -> Self {
         for part in &mut self.0 {
@@ -61,7 +61,7 @@ impl BlockValue for PairedTotals {
     }
 }
 
-/// Sums per part and unit: what resampling needs.
+/// Sums by part and unit, for resampling.
 struct UnitTotals(Vec<(Vec<f64>, Vec<f64>)>);
 
 impl UnitTotals {
@@ -81,7 +81,7 @@ impl UnitTotals {
         )
     }
 
-    /// Quotients of the parts, added; not finite when nothing was counted.
+    /// The sum of the parts' quotients; not finite if a divisor is 0.
     fn quotient(&self, times: &[u32]) -> f64 {
         let parts = self.0.iter();
         parts
@@ -90,21 +90,21 @@ impl UnitTotals {
     }
 }
 
-/// The quotient without an interval; `None` when a denominator is 0.
+/// The quotient without an interval; `None` if a divisor is 0.
 #[must_use]
 pub fn point(blocks: &Grouped<Totals>) -> Option<f64> {
     let units = UnitTotals::new(blocks, |block| block);
     bootstrap::point(blocks.units().len(), |times| Some(units.quotient(times)))
 }
 
-/// Logarithm of one case's quotient. `None` when it is 0 or with fewer than two blocks.
+/// The logarithm of a case's quotient. `None` if the quotient is 0, or with fewer than two blocks.
 #[must_use]
 pub fn log_quotient(blocks: &Grouped<Totals>, how: Resampling) -> Option<Estimate> {
     let units = UnitTotals::new(blocks, |block| block);
     bootstrap::estimate(&blocks.sizes(), how, |times| Some(units.quotient(times).ln()))
 }
 
-/// Logarithm of the case's quotient divided by the reference's, the same blocks drawn for both.
+/// The logarithm of the case's quotient divided by the reference's, with the same blocks drawn for both.
 #[must_use]
 pub fn log_ratio(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
     let (case, reference) = paired(blocks);
@@ -113,7 +113,7 @@ pub fn log_ratio(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Esti
     })
 }
 
-/// The case's quotient minus the reference's, the same blocks drawn for both.
+/// The case's quotient minus the reference's, with the same blocks drawn for both.
 #[must_use]
 pub fn difference(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
     let (case, reference) = paired(blocks);

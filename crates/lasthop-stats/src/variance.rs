@@ -1,16 +1,16 @@
-//! How much rounds differ, beyond what their blocks' scatter explains: the luck of process starts.
+//! The luck of process starts: differences between rounds beyond their blocks' scatter.
 
 use crate::{grouped::Grouped, student};
 
-/// The variance of a block's value, taken apart by one-way analysis of variance (rounds of unequal length included:
-/// Searle, Casella and McCulloch, *Variance Components*, 1992, §3.6).
+/// The components of a block's variance, by one-way analysis of variance (including rounds of unequal length: Searle,
+/// Casella and McCulloch, *Variance Components*, 1992, §3.6).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Components {
-    /// Variance between rounds beyond that within them; 0 or more.
+    /// Variance between rounds, beyond that within rounds; 0 or more.
     pub between: f64,
     /// Variance of blocks within a round.
     pub within: f64,
-    /// Probability of rounds that differ at least this much if starts had no luck.
+    /// Probability of rounds that differ at least this much, if starts have no luck.
     pub p_value: f64,
 }
 
@@ -21,14 +21,15 @@ impl Components {
         self.between / (self.between + self.within)
     }
 
-    /// Luck's share of the variance of a round's mean over so many blocks, 0 to 1.
+    /// Luck's share in the variance of a round's mean over so many blocks, 0 to 1.
     #[must_use]
     pub fn luck(&self, blocks: f64) -> f64 {
         self.between / (self.between + self.within / blocks)
     }
 }
 
-/// `None` with fewer than two rounds, without a round of several blocks, or without any scatter within rounds.
+/// The components; `None` with fewer than two rounds, if no round has several blocks, or without any scatter within
+/// rounds.
 #[must_use]
 pub fn components(values: &Grouped<f64>) -> Option<Components> {
     if values.rounds() < 2 {
@@ -51,7 +52,7 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
     let below = blocks - rounds;
     between /= above;
     within /= below;
-    // The n₀ of rounds of unequal length: their size if all are equal, a little less than their mean size otherwise.
+    // n₀ for rounds of unequal length: the common size if all are equal, otherwise a little less than the mean size.
     let typical_size = (blocks - squares / blocks) / above;
     (below > 0.0 && within > 0.0).then(|| Components {
         between: ((between - within) / typical_size).max(0.0),
@@ -90,7 +91,7 @@ mod tests {
         );
     }
 
-    /// Uneven rounds with a known share of one half.
+    /// Unequal rounds in which both components have a share of one half.
     #[test]
     fn a_known_share_is_found_on_average() {
         let mut draws = Draws::new(4);
@@ -106,7 +107,7 @@ mod tests {
         let within = runs.iter().map(|found| found.within).sum::<f64>() / 4_000.0;
         assert!((within - 1.0).abs() < 0.02, "{within}");
         let between = runs.iter().map(|found| found.between).sum::<f64>() / 4_000.0;
-        // Cutting at 0 raises the mean a little.
+        // The cut at 0 raises the mean a little.
         assert!((0.95..1.15).contains(&between), "{between}");
     }
 }

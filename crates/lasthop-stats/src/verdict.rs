@@ -1,8 +1,8 @@
-//! From an interval to a word.
+//! Verdicts, from intervals.
 
 use crate::interval::Interval;
 
-/// In the sense of the quantity: `Faster` is better, also where less is better.
+/// The verdict on a quantity. `Faster` means better, also for quantities of which less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Faster,
@@ -12,7 +12,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Which direction of a quantity is the good one.
+/// The good direction of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     More,
@@ -21,9 +21,10 @@ pub enum Better {
 
 /// The verdict on a ratio, case divided by reference.
 ///
-/// `Equivalent` if the whole interval is within [1/(1 + `margin`), 1 + `margin`], even if it excludes 1: a difference
-/// that is real and too small to care about. Else `Faster` or `Slower` if the interval excludes 1. Else `Undecided`.
-/// Equivalence by inclusion of the interval is the two one-sided tests procedure (Schuirmann 1987), here at 2.5 % each.
+/// `Equivalent` if the whole interval is within [1/(1 + `margin`), 1 + `margin`], even if the interval excludes 1: then
+/// the difference is real, but too small to matter. Otherwise `Faster` or `Slower` if the interval excludes 1, and else
+/// `Undecided`. Equivalence by inclusion of the interval is the procedure of two one-sided tests (Schuirmann 1987),
+/// here at 2.5 % each.
 #[must_use]
 pub fn verdict(ratio: &Interval, margin: f64, better: Better) -> Verdict {
     if 1.0 / (1.0 + margin) <= ratio.low && ratio.high <= 1.0 + margin {
@@ -36,8 +37,8 @@ pub fn verdict(ratio: &Interval, margin: f64, better: Better) -> Verdict {
     }
 }
 
-/// The smallest difference that a design can see, from comparisons of cases with themselves: the largest distance of
-/// any interval's end from 1. A share: 0.01 is 1 %. `None` without a comparison.
+/// The smallest difference that a design can resolve, from comparisons of cases with themselves: the largest distance
+/// of any interval's end from 1, as a share (0.01 is 1 %). `None` without comparisons.
 #[must_use]
 pub fn resolution(same: &[Interval]) -> Option<f64> {
     let distances = same.iter().map(|ratio| ratio.high.ln().abs().max(ratio.low.ln().abs()));

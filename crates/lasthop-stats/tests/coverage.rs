@@ -1,7 +1,7 @@
-//! Simulated coverage: how often a 95 % interval contains the truth, for data whose truth is known.
+//! Simulated coverage: how often a 95 % interval contains the truth, for data with a known truth.
 //!
-//! 2,000 simulated runs put the standard error of each figure at 0.5 percentage points; the seeds are fixed, so a figure
-//! changes only when the method does.
+//! With 2,000 simulated runs, each figure has a standard error of 0.5 percentage points. The seeds are fixed, so that a
+//! figure changes only with the method.
 
 use lasthop_stats::{
     Estimate, Grouped, Interval, Resampling,
@@ -21,13 +21,13 @@ fn normal(draws: &mut Draws) -> f64 {
     (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
 }
 
-/// Student's t with four degrees of freedom: one block in fifty lies more than 3.7 away.
+/// Student's t with four degrees of freedom: one block in fifty is more than 3.7 from 0.
 fn heavy(draws: &mut Draws) -> f64 {
     let squares: f64 = (0..4).map(|_| normal(draws).powi(2)).sum();
     normal(draws) / (squares / 4.0).sqrt()
 }
 
-/// Blocks around 0, with luck of the round of standard deviation `between`.
+/// Blocks around 0, with the luck of the round, whose standard deviation is `between`.
 fn round(draws: &mut Draws, blocks: usize, between: f64) -> Vec<f64> {
     let luck = between * normal(draws);
     (0..blocks).map(|_| luck + heavy(draws)).collect()
@@ -37,7 +37,7 @@ fn resampling(seed: u64) -> Resampling {
     Resampling { seed, resamples: 400 }
 }
 
-/// Fewer runs and resamples where each resample merges histograms; the figures' standard error is 0.8 points.
+/// Coverage with fewer runs, because each resample merges histograms. The standard error is 0.8 percentage points.
 fn coverage_of_quantiles(truth: f64, run: impl FnMut(&mut Draws, Resampling) -> Interval) -> f64 {
     coverage_of_few(RUNS * 2 / 5, truth, run)
 }
@@ -50,12 +50,12 @@ fn coverage_of_few(runs: u64, truth: f64, mut run: impl FnMut(&mut Draws, Resamp
     100.0 * hits as f64 / runs as f64
 }
 
-/// Whether it is `script/test --all`, which has time for the dearest simulations.
+/// Whether `script/test --all` runs the test, with time for the most expensive simulations.
 fn has_time() -> bool {
     std::env::var_os("LASTHOP_TEST").is_some_and(|kind| kind == "all")
 }
 
-/// Per cent of simulated runs whose interval contains `truth`.
+/// Percentage of simulated runs whose interval contains `truth`.
 fn coverage(truth: f64, mut run: impl FnMut(&mut Draws, Resampling) -> Interval) -> f64 {
     let mut draws = Draws::new(20_170);
     let hits = (0..RUNS)
@@ -100,7 +100,7 @@ fn means_are_covered_when_the_last_round_was_cut_short() {
     }
 }
 
-/// Two runs of different lengths, on days that scatter differently.
+/// Two runs of different lengths, on days with different scatter.
 #[test]
 fn differences_of_independent_runs_are_covered() {
     for (old, new, wider) in [(4, 4, 1.0), (4, 12, 1.0), (12, 4, 3.0), (10, 10, 5.0)] {
@@ -132,12 +132,12 @@ fn one_round_covers_when_rounds_do_not_differ() {
     within("1 round of 12", percent, 93.0, 97.5);
 }
 
-/// Fewer resamples and runs (standard error 0.7 points): each run resamples at every look.
+/// Coverage with fewer runs, because each run resamples at every look. The standard error is 0.7 percentage points.
 fn coverage_when_stopped(run: impl FnMut(&mut Draws, Resampling) -> Interval) -> f64 {
     coverage_of_few(RUNS / 2, 0.0, run)
 }
 
-/// Looks after each round and stops at the first that is precise enough.
+/// Looks after each round, and stops when the interval is precise enough.
 fn until_precise<T: BlockValue + Clone>(
     precision: f64,
     mut round: impl FnMut() -> Vec<T>,
@@ -164,14 +164,14 @@ fn mean_until_precise(draws: &mut Draws, how: Resampling, between: f64, precisio
     )
 }
 
-/// The standard deviation of a round's mean is 0.63 without luck and 1.18 with it, so that the precisions need about 4 to
-/// 60 rounds.
+/// The standard deviation of a round's mean is 0.63 without luck and 1.18 with luck, so that the precisions need about
+/// 4 to 60 rounds.
 #[test]
 fn stopping_when_narrow_enough_keeps_the_coverage() {
     for between in [0.0, 1.0] {
         for precision in [1.0_f64, 0.7, 0.45, 0.3] {
             let how_precise = precision.exp_m1();
-            // A quarter of them has a standard error of 1.4 points.
+            // A quarter of the runs has a standard error of 1.4 points.
             let (runs, wider) = if has_time() { (RUNS / 2, 0.0) } else { (RUNS / 8, 1.5) };
             let percent = coverage_of_few(runs, 0.0, |draws, how| {
                 mean_until_precise(draws, how, between, how_precise).interval(stopping::LOOKS_CONFIDENCE)
@@ -186,8 +186,8 @@ fn stopping_when_narrow_enough_keeps_the_coverage() {
     }
 }
 
-/// A comparison that scatters little and one that scatters much share the ten blocks of a round; the first that is precise
-/// leaves, and all blocks of later rounds are the other's.
+/// Two comparisons, with little and with much scatter, share the ten blocks of a round. The first to be precise leaves,
+/// and later rounds have only blocks of the other.
 fn leave_when_precise(draws: &mut Draws, how: Resampling) -> [Interval; 2] {
     let level = stopping::LOOKS_CONFIDENCE;
     let mut found = [None; 2];
@@ -221,7 +221,7 @@ fn leaving_the_rotation_when_precise_keeps_the_coverage() {
     }
 }
 
-/// The reason for [`stopping::LOOKS_CONFIDENCE`]: without it the stopped intervals promise too much.
+/// The reason for [`stopping::LOOKS_CONFIDENCE`]: without it, the coverage of stopped intervals is too low.
 #[test]
 fn without_the_allowance_stopping_would_cover_less() {
     let percent =
@@ -229,7 +229,7 @@ fn without_the_allowance_stopping_would_cover_less() {
     within("stop at ±0.3 without allowance", percent, 88.0, 93.9);
 }
 
-/// Goes on with another part of six rounds while the report is undecided, four times at most.
+/// Continues with another part of six rounds while the report is undecided, at most four times.
 fn until_decided(draws: &mut Draws, how: Resampling, between: f64, level: fn(u32) -> f64) -> Interval {
     let mut rounds = Vec::new();
     for report in 1.. {
@@ -261,7 +261,7 @@ fn without_the_allowance_resuming_would_cover_less() {
     within("up to four reports without allowance", percent, 84.0, 90.0);
 }
 
-/// The reason for drawing whole rounds: drawing blocks again within drawn rounds counts their scatter twice.
+/// The reason for drawing whole rounds: a second draw of blocks within rounds counts their scatter twice.
 #[test]
 fn a_second_draw_within_rounds_would_cover_too_much() {
     let percent = coverage(0.0, |draws, how| {
@@ -294,7 +294,7 @@ fn two_level_mean(draws: &mut Draws, rounds: &[Vec<f64>]) -> f64 {
     sum / rounds.iter().map(Vec::len).sum::<usize>() as f64
 }
 
-/// A block's histogram of 120 log-normal latencies about 100 µs.
+/// A block's histogram of 120 log-normal latencies of about 100 µs.
 fn latencies(draws: &mut Draws, scale: f64) -> Bins {
     let mut values: Vec<u64> = (0..120)
         .map(|_| (100_000.0 * scale * (0.3 * normal(draws)).exp()) as u64)
@@ -308,7 +308,8 @@ fn latencies(draws: &mut Draws, scale: f64) -> Bins {
     )
 }
 
-/// Both cases have luck of their own and the block's noise in common; the truth of every quantile's ratio is 1.3.
+/// A round of two cases, each with its own luck, which share the block's noise. The true ratio of every quantile is
+/// 1.3.
 fn latency_round(draws: &mut Draws) -> Vec<PairedBins> {
     let (luck, reference_luck) = ((0.05 * normal(draws)).exp(), (0.05 * normal(draws)).exp());
     (0..5)
@@ -338,9 +339,9 @@ fn ratios_of_quantiles_are_covered() {
     }
 }
 
-/// A run at a rate stops by the ratio of its medians, looked at after each round. The logarithm of one round's ratio has a
-/// standard deviation of about 0.07, so that the precisions need about 4 to 17 rounds. With 4,000 runs the figures are 96.7,
-/// 93.7 and 93.9; the lower limit is two standard errors of these fewer runs below them.
+/// A run at a rate stops by the ratio of its medians, computed after each round. The logarithm of a round's ratio has a
+/// standard deviation of about 0.07, so that the precisions need about 4 to 17 rounds. With 4,000 runs the figures are
+/// 96.7, 93.7 and 93.9. The lower limit is two standard errors, for fewer runs, below these figures.
 #[test]
 fn stopping_by_a_ratio_of_medians_keeps_the_coverage() {
     let precisions: &[f64] = if has_time() { &[0.1, 0.05, 0.04] } else { &[0.1] };

@@ -1,4 +1,4 @@
-//! Laws that hold for any data.
+//! Laws that hold for all data.
 
 use lasthop_stats::{
     Better, Estimate, Grouped, Interval, Resampling, Verdict, holm, line,
@@ -21,7 +21,7 @@ fn rounds<T: std::fmt::Debug>(block: impl Strategy<Value = T> + Clone) -> impl S
     prop::collection::vec(prop::collection::vec(block, 1..6), 2..8)
 }
 
-/// Few different values, so that blocks share bins.
+/// Bins of few different values, so that blocks share bins.
 fn bins() -> impl Strategy<Value = Bins> + Clone {
     prop::collection::vec((1_u64..30, 1_u64..1_000), 1..20).prop_map(Bins)
 }
@@ -46,7 +46,7 @@ fn map<T, U>(values: &[Vec<T>], with: impl Fn(&T) -> U + Copy) -> Vec<Vec<U>> {
     values.iter().map(|blocks| blocks.iter().map(with).collect()).collect()
 }
 
-/// Equal but for the rounding of sums.
+/// Whether numbers are equal, apart from the rounding of sums.
 fn same(left: f64, right: f64) -> bool {
     (left - right).abs() <= 1e-9 * left.abs().max(right.abs()).max(1.0)
 }
@@ -58,7 +58,7 @@ fn same_estimate(left: &Estimate, right: &Estimate) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A change of unit shifts logarithms and leaves the scatter as it is.
+    /// A change of unit shifts logarithms, and leaves the scatter unchanged.
     #[test]
     fn a_factor_shifts_the_logarithm(values in rounds(0.1_f64..10.0), factor in 0.01_f64..100.0) {
         let plain = mean::mean(&grouped(map(&values, |x| x.ln())), HOW).unwrap();
@@ -67,7 +67,7 @@ proptest! {
         prop_assert!(same_estimate(&shifted, &scaled));
     }
 
-    /// Counts of a few requests tie in most blocks; that leaves no scale to judge the others by.
+    /// Counts of a few requests are equal in most blocks, which gives no scale to judge the other blocks by.
     #[test]
     fn equal_blocks_have_an_interval_that_holds_the_estimate(
         odd in prop::collection::vec((0_usize..27, -0.3_f64..0.3), 0..12)
@@ -109,8 +109,9 @@ proptest! {
         prop_assert!(same_estimate(&mirrored, &inverse));
     }
 
-    /// The order of blocks within a round changes nothing, as rounds are drawn whole: the same draws meet the same rounds.
-    /// (With one round, and for the order of rounds, the draws meet other units: then only the estimate stays exactly.)
+    /// The order of blocks within a round has no effect, because rounds are drawn whole, and equal draws select equal
+    /// rounds. (With one round, or another order of rounds, the draws select other units; then only the estimate stays
+    /// exactly equal.)
     #[test]
     fn the_order_within_rounds_does_not_matter(values in rounds(-5.0_f64..5.0)) {
         let reversed: Vec<Vec<f64>> = values.iter().map(|blocks| blocks.iter().rev().copied().collect()).collect();
@@ -153,7 +154,7 @@ proptest! {
         prop_assert!(values.point(a.min(b)) <= values.point(a.max(b)));
     }
 
-    /// The same data twice over: the same estimate, and never a wider interval.
+    /// Twice the same data: the estimate is equal, and the interval never wider.
     #[test]
     fn more_data_is_narrower(values in rounds(-5.0_f64..5.0)) {
         let twice: Vec<Vec<f64>> = values.iter().chain(&values).cloned().collect();
@@ -161,7 +162,8 @@ proptest! {
         let once = mean::mean(&grouped(values), how).unwrap();
         let twice = mean::mean(&grouped(twice), how).unwrap();
         prop_assert!(same(once.value, twice.value));
-        // Exactly: by √(2(n − ½)/(n − 1)) and a firmer t, 1.7 and more; the resampling's own noise is a few per cent.
+        // The exact factor is √(2(n − ½)/(n − 1)), with a smaller t: 1.7 and more. The noise of resampling is a few per
+        // cent.
         prop_assert!(twice.half_width(0.95) <= 0.75 * once.half_width(0.95) + 1e-12);
     }
 
@@ -177,7 +179,7 @@ proptest! {
         prop_assert!((student::two_sided(t, freedom) - (1.0 - confidence)).abs() < 1e-9);
     }
 
-    /// Swapping the cases swaps faster and slower and keeps the other words.
+    /// Swapping the cases swaps faster and slower, and keeps the other verdicts.
     #[test]
     fn verdicts_are_symmetric(low in 0.5_f64..1.5, width in 0.0_f64..0.5, margin in 0.0_f64..0.1) {
         let interval = Interval { estimate: low + width / 2.0, low, high: low + width };
@@ -187,13 +189,13 @@ proptest! {
             other => other,
         };
         prop_assert_eq!(verdict(&interval, margin, Better::Less), swapped);
-        // Away from the edges, where 1/x rounds.
+        // Not at the edges, where 1/x is rounded.
         let edges = [1.0, 1.0 + margin, 1.0 / (1.0 + margin)];
         prop_assume!(edges.iter().all(|edge| (interval.low - edge).abs() > 1e-9 && (interval.high - edge).abs() > 1e-9));
         prop_assert_eq!(verdict(&interval.inverse(), margin, Better::More), swapped);
     }
 
-    /// Undecided means that the prediction asks for more, and decided ones are never asked about.
+    /// For an undecided comparison the prediction asks for more data; decided comparisons have no prediction.
     #[test]
     fn an_undecided_comparison_needs_more(value in -0.1_f64..0.1, standard_error in 0.001_f64..0.1) {
         let estimate = Estimate { value, standard_error, freedom: 7.0 };

@@ -1,7 +1,7 @@
-//! Simulated coverage and width of locations: bursts, heavy tails, unequal rounds.
+//! Simulated coverage and width of locations, with bursts, heavy tails and unequal rounds.
 //!
-//! The truth is a log ratio of 0.1. 1,000 simulated runs put the standard error of a coverage at 0.7 percentage points;
-//! the seeds are fixed, so a figure changes only when the method does.
+//! The truth is a log ratio of 0.1. With 1,000 simulated runs, a coverage has a standard error of 0.7 percentage
+//! points. The seeds are fixed, so that a figure changes only with the method.
 
 use lasthop_stats::{Grouped, Resampling, location::locate, mean, random::Draws};
 
@@ -18,22 +18,22 @@ fn heavy(draws: &mut Draws) -> f64 {
     normal(draws) / (squares / 4.0).sqrt()
 }
 
-/// How a simulated run behaves. Standard deviations are of log ratios.
+/// A simulated world. Standard deviations are of log ratios.
 #[derive(Clone, Copy)]
 struct World {
     rounds: usize,
     blocks: usize,
-    /// Luck of a round.
+    /// Standard deviation of a round's luck.
     luck: f64,
-    /// Noise of a block.
+    /// Draws the noise of a block.
     noise: fn(&mut Draws) -> f64,
-    /// Share of the trials that a burst of other work meets.
+    /// Share of the trials with a burst of other work.
     bursts: f64,
-    /// What a whole burst costs.
+    /// Cost of a whole burst.
     cost: f64,
     /// Autocorrelation of the noise between neighbouring blocks.
     memory: f64,
-    /// The last round is cut short.
+    /// Whether the last round is cut short.
     cut: bool,
 }
 
@@ -48,7 +48,7 @@ const QUIET: World = World {
     cut: false,
 };
 
-/// What a burst takes of one trial: a share of a whole burst.
+/// The part of a whole burst that a trial meets.
 fn burst(world: &World, draws: &mut Draws) -> f64 {
     if draws.unit() < world.bursts { draws.unit() } else { 0.0 }
 }
@@ -74,12 +74,12 @@ fn run(world: &World, draws: &mut Draws) -> Grouped<f64> {
     Grouped::new((0..world.rounds).map(&mut round).collect()).unwrap()
 }
 
-/// What came of many runs.
+/// Results of many runs.
 #[derive(Debug)]
 struct Seen {
-    /// Per cent of the intervals that hold the truth.
+    /// Percentage of intervals that contain the truth.
     coverage: f64,
-    /// Mean half width, relative to that of the mean's interval on the same data.
+    /// Mean half width, relative to that of the mean's interval for the same data.
     width: f64,
 }
 
@@ -195,7 +195,7 @@ fn locations_are_covered_quiet_and_disturbed() {
     for (name, world) in worlds {
         let seen = simulate(&world);
         assert!((92.8..=97.2).contains(&seen.coverage), "{name}: {seen:?}");
-        // The mean's interval takes rounds for independent.
+        // The mean's interval treats rounds as independent.
         assert!(seen.width < 1.25, "{name}: {seen:?}");
     }
 }
@@ -220,8 +220,8 @@ fn speed(draws: &mut Draws) -> f64 {
     if draws.unit() < 0.25 { 0.75_f64.ln() } else { 0.0 }
 }
 
-/// Coverage in per cent and mean half width, where both cases of a round have the same pair of CPUs or each its own.
-/// What a pair costs differs a little between transports.
+/// Coverage in per cent and mean half width, with a common pair of CPUs for both cases of a round or a pair for each.
+/// The cost of a pair differs a little between transports.
 fn placed(together: bool) -> (f64, f64) {
     let mut draws = Draws::new(16);
     let (mut hits, mut width) = (0, 0.0);
@@ -234,7 +234,7 @@ fn placed(together: bool) -> (f64, f64) {
         };
         let rounds: Vec<Vec<f64>> = (0..12).map(|_| round(&mut draws)).collect();
         let estimate = locate(&Grouped::new(rounds).unwrap()).unwrap().estimate;
-        // A pair that is slower costs the case a twentieth of that more: the truth is over all pairs.
+        // A slower pair costs the case an additional twentieth. The truth is over all pairs.
         let truth = TRUTH + 0.05 * 0.25 * 0.75_f64.ln();
         hits += u32::from(estimate.interval(0.95).contains(truth));
         width += estimate.half_width(0.95);
@@ -242,7 +242,7 @@ fn placed(together: bool) -> (f64, f64) {
     (100.0 * f64::from(hits) / RUNS as f64, width / RUNS as f64)
 }
 
-/// Placement puts all cases of a round on the same CPUs for this.
+/// The reason why placement puts all cases of a round on the same CPUs.
 #[test]
 fn the_luck_of_a_pair_of_cpus_cancels_if_all_cases_share_it() {
     let [(apart, wide), (together, narrow)] = [false, true].map(placed);

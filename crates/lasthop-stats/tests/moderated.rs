@@ -1,4 +1,4 @@
-//! How often the ranges for another machine hold, in simulated sets of experiments.
+//! Simulated coverage of the ranges for another machine, in sets of experiments.
 
 use lasthop_stats::{moderated::Scatter, random::Draws};
 
@@ -9,16 +9,16 @@ fn normal(draws: &mut Draws) -> f64 {
     (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
 }
 
-/// How quantities scatter, and how much of that machines have in common.
+/// A simulated world: the scatter of quantities, and the part that they have in common on a machine.
 #[derive(Clone, Copy)]
 struct World {
-    /// Degrees of freedom of the deviations; without them all are the same.
+    /// Degrees of freedom of the deviations; `None` for equal deviations.
     freedom: Option<u32>,
-    /// By how much each ratio of a machine is off alike, in standard deviations of a ratio of 1.
+    /// Standard deviation of an error that all ratios of a machine share, in standard deviations of a ratio of 1.
     common: f64,
 }
 
-/// In how many of a hundred quantities the mean and another machine's value lie in their ranges.
+/// Percentages of quantities with the mean, and with another machine's value, in the range.
 fn held(world: World, machines: u32) -> [f64; 2] {
     let mut draws = Draws::new(2_004);
     let mut held = [0, 0];
@@ -71,7 +71,8 @@ fn ranges_hold_as_often_as_they_say() {
     }
 }
 
-/// Then the ratios of another machine lie inside or outside together, so that a set holds more or less than 95 %.
+/// A common error puts ratios of another machine inside or outside together, so that a set holds more or less than 95
+/// %.
 #[test]
 fn machines_with_something_in_common_are_covered_on_average() {
     for machines in [3, 5] {

@@ -1,4 +1,4 @@
-//! How often intervals of several machines hold, in simulated fleets with few rounds each.
+//! Simulated coverage of intervals for several machines, in fleets with few rounds each.
 
 use lasthop_stats::{
     Estimate,
@@ -7,14 +7,14 @@ use lasthop_stats::{
 };
 
 const FLEETS: u32 = 2_000;
-/// Degrees of freedom of a run of seven rounds.
+/// Degrees of freedom of a run with seven rounds.
 const FREEDOM: u32 = 6;
 
 fn normal(draws: &mut Draws) -> f64 {
     (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
 }
 
-/// A machine whose estimate scatters by `error`, which is itself known from few rounds.
+/// A machine whose estimate scatters by `error`, which is itself estimated from few rounds.
 fn machine(draws: &mut Draws, truth: f64, error: f64) -> Estimate {
     let squares: f64 = (0..FREEDOM).map(|_| normal(draws).powi(2)).sum();
     Estimate {
@@ -24,7 +24,7 @@ fn machine(draws: &mut Draws, truth: f64, error: f64) -> Estimate {
     }
 }
 
-/// Machines around 0; every second has errors twice as large.
+/// Machines around 0, of which every second has errors twice as large.
 fn fleet(draws: &mut Draws, machines: u32, between: f64) -> Vec<Estimate> {
     let one = |number: u32| {
         let truth = between * normal(draws);
@@ -55,7 +55,7 @@ fn of_fleets(machines: u32, between: f64, holds: impl Fn(&Pooled, &mut Draws) ->
 const SIZES: [u32; 5] = [2, 3, 5, 10, 40];
 const SPREADS: [f64; 3] = [0.0, 1.0, 4.0];
 
-/// Of two or three machines the interval is too wide where they do not differ: it cannot know that.
+/// With two or three machines, the interval is too wide if machines do not differ, because so few cannot show that.
 #[test]
 fn means_are_covered() {
     for machines in SIZES {
@@ -76,7 +76,7 @@ fn deviations_are_covered() {
     }
 }
 
-/// Least where machines differ as little as their estimates scatter.
+/// The coverage is least if machines differ as little as their estimates scatter.
 #[test]
 fn another_machine_is_predicted() {
     for machines in &SIZES[1..] {

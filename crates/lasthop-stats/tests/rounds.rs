@@ -1,8 +1,8 @@
-//! Simulated rounds that are not alike and independent: in two states, or each like the one before. The table of
-//! `docs/methodology/statistics.md` has most of these figures.
+//! Simulated rounds that are not alike or not independent: in two states, or each like the previous one. Most of these
+//! figures are in the table of `docs/methodology/statistics.md`.
 //!
-//! 2,000 simulated runs put the standard error of each figure at 0.5 to 1 percentage points; the seeds are fixed, so a
-//! figure changes only when the method does.
+//! With 2,000 simulated runs, each figure has a standard error of 0.5 to 1 percentage points. The seeds are fixed, so
+//! that a figure changes only with the method.
 
 use lasthop_stats::{Grouped, location::locate, random::Draws, serial, states};
 
@@ -18,25 +18,25 @@ fn heaviest(draws: &mut Draws) -> f64 {
     normal(draws) / (squares / 2.0).sqrt()
 }
 
-/// Bursts of other work in a fifth of the trials of either case.
+/// Bursts of other work in a fifth of each case's trials.
 fn bursts(draws: &mut Draws) -> f64 {
     let mut burst = || if draws.unit() < 0.2 { 14.0 * draws.unit() } else { 0.0 };
     let both = burst() - burst();
     both + normal(draws)
 }
 
-/// Rounds and their blocks.
+/// A simulated world of rounds and blocks.
 #[derive(Clone, Copy)]
 struct World {
     rounds: usize,
     blocks: usize,
-    /// Of a block, in units of 5 %.
+    /// Draws the noise of a block, in units of 5 %.
     noise: fn(&mut Draws) -> f64,
     /// Standard deviation of a round's luck.
     luck: f64,
     /// Autocorrelation of the luck of neighbouring rounds.
     memory: f64,
-    /// Share of the rounds whose ratio is 1.3 times that of the others.
+    /// Share of rounds whose ratio is 1.3 times that of the others.
     other_state: f64,
 }
 
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// Per cent of the runs.
+/// Percentages of the runs.
 #[derive(Debug, Default)]
 struct Seen {
     covered: f64,
