@@ -1,9 +1,9 @@
-//! Absolute figures of cases that agree with the ratios: requests per second, latencies and CPU time.
+//! Absolute figures of cases, consistent with the ratios: requests per second, latencies and CPU time.
 //!
 //! A ratio is located over blocks, some of which count less than others. The figure of a reference comes from the same
-//! blocks, each of which counts as it does in the ratios against it, and the figure of a case is that of its reference
-//! times their ratio. So whoever divides two columns gets the third. Latencies have no weights: a block that is slow
-//! because a reply was late must not count less in the tail that it is in.
+//! blocks, with their weights in the ratios against it. The figure of a case is that of its reference times their
+//! ratio. So the quotient of two columns is the third column. Latencies have no weights: a block that is slow because
+//! of a late reply must not count less in the tail that contains this reply.
 
 use std::{
     cell::RefCell,
@@ -23,7 +23,7 @@ use super::{
     trials::{self, Place, Trials, grouped},
 };
 
-/// A figure of a case; its logarithm has an interval if it has at least two blocks.
+/// A figure of a case, whose logarithm has an interval if there are at least two blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     pub value: f64,
@@ -33,11 +33,11 @@ pub struct Figure {
 /// The figures of a run's cases.
 pub struct Absolute<'a> {
     trials: &'a Trials<'a>,
-    /// What blocks count for, by case and metric; where it is missing, all count alike.
+    /// Weights of blocks, by case and metric. If missing, all blocks count alike.
     weights: HashMap<(&'a str, Metric), BTreeMap<Place, f64>>,
-    /// The reference of a case and the logarithm of the ratio to it.
+    /// The reference of a case, and the logarithm of the ratio to the reference.
     ratios: HashMap<(&'a str, Metric), (&'a str, f64)>,
-    /// What was asked for before: that of a reference is asked for by each of its cases.
+    /// Cache of figures, because each case of a reference needs the reference's.
     known: RefCell<HashMap<(String, Metric), Option<Figure>>>,
 }
 
@@ -64,20 +64,20 @@ impl<'a> Absolute<'a> {
                 }
             }
         }
-        // Without weights all blocks count alike; an empty table would mean that none does.
+        // Without weights all blocks count alike. An empty table would mean that no block counts.
         absolute.weights.retain(|_, weights| !weights.is_empty());
         absolute
     }
 
-    /// What a trial counts for in the figure of its case.
+    /// Weight of a trial in the figure of its case.
     pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
         let weight = |weights: &BTreeMap<Place, f64>| weights.get(&(trial.round, trial.block)).copied();
         let weights = self.weights.get(&(trial.case.as_str(), metric));
-        // A block that is in no ratio counts nothing.
+        // A block without a ratio has no weight.
         weights.map_or(1.0, |weights| weight(weights).unwrap_or(0.0))
     }
 
-    /// Correct replies per second, microseconds of CPU time, or nanoseconds of a latency.
+    /// The figure: correct replies per second, microseconds of CPU time, or nanoseconds of a latency.
     pub fn figure(&self, case: &str, metric: Metric) -> Option<Figure> {
         let own = self.own(case, metric)?;
         let Some((reference, ratio)) = self.ratios.get(&(case, metric)) else {
@@ -96,7 +96,7 @@ impl<'a> Absolute<'a> {
         })
     }
 
-    /// Without regard to a reference.
+    /// The figure without regard to a reference.
     pub fn own(&self, case: &str, metric: Metric) -> Option<Figure> {
         let key = (case.to_owned(), metric);
         if let Some(known) = self.known.borrow().get(&key) {

@@ -20,11 +20,11 @@ use super::{
     waits,
 };
 
-/// Standard error of reading a value from a bin of a histogram with three significant digits: the bins are at most
-/// 1/1024 wide, and a value is anywhere within, so its standard deviation is the width divided by √12.
+/// Standard error of a value read from a bin of a histogram with three significant digits: bins are at most 1/1024
+/// wide, and a value may be anywhere within, so that its standard deviation is the width divided by √12.
 pub const BIN_ERROR: f64 = 1.0 / 1_024.0 / 3.464_101_6;
 
-/// Names the draws of the median latency.
+/// Name of the draws for the median latency.
 pub const MEDIAN: &str = "latency_p50";
 
 pub fn summarise_all(trials: &Trials, absolute: &Absolute) -> Vec<CaseSummary> {
@@ -83,7 +83,7 @@ fn reported(trials: &Trials, case: &str) -> Option<Reported> {
     })
 }
 
-/// By service, if a CPU limit throttled it at least once.
+/// Throttled services: those that a CPU limit stopped at least once.
 pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     let wall = trials.sum(case, |trial| trial.observations.machine.wall_ns);
     let of_role = |name: &str| {
@@ -105,8 +105,8 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
         .collect()
 }
 
-/// The throughput against a server that does nothing, divided by the throughput over all trials here, or by the rate of
-/// an open loop.
+/// Headroom: the throughput against a null server divided by the throughput over all trials of the case, or by the rate
+/// of an open loop.
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let case = plan.case.as_str();
     let null = trials.data.rounds().find_map(|round| round.headroom.get(case))?;
@@ -118,7 +118,7 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     (requests > 0).then(|| null * nanoseconds as f64 / 1e9 / requests as f64)
 }
 
-/// Errors by class.
+/// Number of errors by class.
 pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
     let mut errors = std::collections::BTreeMap::new();
     for (class, error) in trials.errors(case) {
@@ -130,7 +130,7 @@ pub fn errors(trials: &Trials, case: &str) -> IndexMap<String, u64> {
         .collect()
 }
 
-/// The name of a plain value of an enum, as in records and JSON: of an error class or a metric.
+/// The name of a plain enum value, as in records and JSON, such as an error class or a metric.
 #[must_use]
 pub fn name_of(value: impl Serialize) -> String {
     serde_json::to_value(value)
@@ -139,7 +139,7 @@ pub fn name_of(value: impl Serialize) -> String {
         .unwrap_or_default()
 }
 
-/// Of the last round, with the path of the first that came up.
+/// The proof of the last round, with the path of the first round that started.
 fn proof(trials: &Trials, case: &str) -> Option<ProofSummary> {
     let CaseProof { driver, link, .. } = trials.proofs(case).last()?;
     let path = trials.proofs(case).map(|seen| &seen.path).find(|path| !path.is_empty());
@@ -153,7 +153,7 @@ fn proof(trials: &Trials, case: &str) -> Option<ProofSummary> {
     })
 }
 
-/// How a figure is told: its unit, and what to multiply it by.
+/// The unit of a figure, and the factor for converting to it.
 fn told_in(metric: Metric) -> (&'static str, f64) {
     match metric {
         Metric::Throughput => ("1/s", 1.0),
@@ -195,7 +195,7 @@ fn metrics(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<Metr
         open_loop: open_loop(trials, plan),
         one_way: one_way(trials, absolute, plan),
     };
-    // From microseconds to nanoseconds.
+    // Converts microseconds to nanoseconds.
     metrics.cpu_per_byte = bytes.map(|bytes| metrics.cpu_total() * 1e3 / bytes.max(1) as f64);
     Some(metrics)
 }
@@ -221,7 +221,7 @@ fn open_loop(trials: &Trials, plan: &CasePlan) -> Option<OpenLoop> {
     })
 }
 
-/// What all trials sent one way; `None` where replies come back.
+/// The totals of all trials that sent one way; `None` if there are replies.
 pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
     let all = trials
         .every_of(case)
@@ -231,19 +231,19 @@ pub fn sending(trials: &Trials, case: &str) -> Option<Sending> {
         waited: sum.waited + next.waited,
         sent_total: sum.sent_total + next.sent_total,
         received_total: sum.received_total + next.received_total,
-        // Unknown of one trial, unknown of all.
+        // If unknown for one trial, the total is unknown.
         dropped_total: sum.dropped_total.zip(next.dropped_total).map(|(sum, next)| sum + next),
     })
 }
 
-/// Whether what was sent is what was received, within the margin. Otherwise CPU time per request is that of the others,
-/// too, and a difference in it may be one in loss.
+/// Whether all sent requests were received, within the margin. Otherwise, CPU time per request includes that of lost
+/// requests, and a difference may be one in loss.
 fn arrives(trials: &Trials, case: &str) -> bool {
     let margin = trials.data.header.settings.margin;
     sending(trials, case).is_none_or(|all| all.lost() as f64 <= margin * all.sent_total as f64)
 }
 
-/// Whether that is so of two cases, which may then be compared by what requests cost.
+/// Whether all requests of two cases arrive, so that the cases can be compared by cost per request.
 pub fn both_arrive(trials: &Trials, case: &str, reference: &str) -> bool {
     arrives(trials, case) && arrives(trials, reference)
 }
@@ -255,7 +255,7 @@ fn one_way(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<OneW
     let sent = |count: fn(&Sending) -> u64| {
         move |trial: &MeasuredTrial| trial.result.one_way.as_deref().map_or(0.0, |one| count(one) as f64)
     };
-    // Of the same blocks as what was received, with the same weights.
+    // From the blocks of the received requests, with their weights.
     let weight = |trial: &MeasuredTrial| absolute.weight(trial, Metric::Throughput);
     let sent_for_each = per(
         trials,
@@ -276,8 +276,8 @@ fn one_way(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Option<OneW
     })
 }
 
-/// What an open loop should have sent in all trials, and what it did send; `None` for a closed loop. Trials without any
-/// answer count too, because that is what an overload may look like.
+/// Requests that an open loop should have sent in all trials, and those that it sent; `None` for a closed loop. Trials
+/// without a reply count too, because an overload may look like that.
 pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
     let all = trials.every_of(case).filter_map(|trial| trial.result.offered);
     all.reduce(|sum, next| Offered {
@@ -287,20 +287,20 @@ pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
     })
 }
 
-/// All latencies of one kind; `None` if there are none.
+/// All latencies of one kind; `None` without latencies.
 pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option<&Histogram>) -> Option<Histogram> {
     let all: Histogram = trials.of(case).filter_map(|trial| pick(&trial.result)).collect();
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// A figure that runs are compared by, and its logarithm.
+/// A figure by which runs are compared, with its logarithm.
 pub struct KnownFigure {
     pub metric: Metric,
     pub measured: Measured,
     pub log: Estimate,
 }
 
-/// What is known of a case with an interval. The throughput of an open loop was asked for.
+/// Figures of a case that have an interval. The throughput of an open loop is left out, because it was requested.
 pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<KnownFigure> {
     let of = |metric| {
         let is_known = match metric {
@@ -319,21 +319,21 @@ pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known
     Metric::ALL.into_iter().filter_map(of).collect()
 }
 
-/// All of a case, by round; `None` without any, or if its trials do not show them.
+/// All latencies of a case, by round; `None` without latencies, or if the trials are not steady enough to show them.
 pub fn latencies(trials: &Trials, case: &str) -> Option<Merged> {
     let steady = trials.of(case).filter(|_| trials.is_steady(case));
     let blocks = grouped(steady.filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))?;
     Some(Merged::of(&blocks))
 }
 
-/// Logarithm of a quantile, in nanoseconds; `name` names its draws.
+/// The logarithm of a latency quantile in nanoseconds; `name` is the name of its draws.
 pub fn log_latency(trials: &Trials, case: &str, latencies: &Merged, share: f64, name: &str) -> Option<Estimate> {
     let estimate = latencies.log(share, trials.quantile_resampling(case, name))?;
     Some(estimate.with_rounding(BIN_ERROR))
 }
 
-/// One block gives no interval. Then `low` and `high` repeat the estimate, and the check `no-interval` fires. They
-/// repeat it, too, where only ratios are wanted.
+/// A figure with its interval. With one block, or if only ratios are wanted, there is no interval: `low` and `high`
+/// repeat the estimate, and for one block the check `no-interval` fires.
 fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measured {
     let alone = Interval::exact(figure.value);
     let interval = figure.log.map_or(alone, |log| log.exponential(confidence));
@@ -350,7 +350,7 @@ fn answered(trial: &MeasuredTrial) -> f64 {
     trial.result.requests as f64
 }
 
-/// A total divided by a total over all trials of a case.
+/// A total divided by another total over all trials of a case.
 fn per(
     trials: &Trials,
     case: &str,
@@ -360,8 +360,8 @@ fn per(
     trials.of(case).map(numerator).sum::<f64>() / trials.of(case).map(denominator).sum::<f64>()
 }
 
-/// Names of the services that were observed with a case. A process that lasthop did not start and that was not there in
-/// all trials has no share that could be told.
+/// Names of the services observed in a case. A process that lasthop did not start, and that was absent in some trials,
+/// is left out, because its share is unknown.
 pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     let is_told = |name: &str| trials.data.header.given.is_none() || trials.has_always(case, name);
@@ -373,8 +373,8 @@ pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     names
 }
 
-/// Per correct reply, for the driver and then the services: what the driver consumed in the measure phase, and a
-/// service in the whole trial. Trials count by their weight.
+/// CPU time per correct reply, for the driver and then the services: the driver's in the measure phase, and a service's
+/// in the whole trial. Trials count by their weights.
 fn by_role(
     trials: &Trials,
     case: &str,
@@ -398,7 +398,7 @@ fn by_role(
     std::iter::once((DRIVER.to_owned(), driver)).chain(services).collect()
 }
 
-/// By role, so that those that count add up to the figure of the case.
+/// CPU time per request by role, so that the services add up to the figure of the case.
 fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CpuPerRequest {
     let metric = Metric::CpuPerRequest;
     let mut cpu = by_role(
@@ -424,14 +424,14 @@ fn cpu_per_request(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Cpu
     cpu
 }
 
-/// The threads of the driver: where CPUs are free, it may take more than are planned.
+/// Number of the driver's threads, which may exceed the plan on free CPUs.
 pub fn driver_threads(trials: &Trials, plan: &CasePlan) -> u32 {
     let proof = trials.proofs(&plan.case).last();
     let own = proof.filter(|_| plan.load.is_own()).map(|proof| proof.spec.threads);
     own.unwrap_or_default().max(plan.load.threads).max(1)
 }
 
-/// The time that the driver's threads waited for a CPU, as a share of the trials' time; `None` if it was not measured.
+/// Share of the trials' time in which the driver's threads waited for a CPU; `None` if not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     let delays = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns);
     let delay = delays.sum::<Option<u64>>()?;
@@ -440,7 +440,7 @@ pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
     Some(share).filter(|share| share.is_finite())
 }
 
-/// The driver's CPU time as a share of a core per thread; 0 for a case without trials.
+/// The driver's CPU time, as a share of a core per thread; 0 for a case without trials.
 pub fn driver_load(trials: &Trials, plan: &CasePlan) -> f64 {
     let threads = f64::from(driver_threads(trials, plan));
     let load = per(

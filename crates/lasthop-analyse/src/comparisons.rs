@@ -1,9 +1,9 @@
-//! Each case against its reference, within blocks.
+//! Comparisons of each case with its reference, within blocks.
 //!
 //! Two metrics are declared in advance and have verdict sentences: the throughput of a closed loop, or the median
-//! response time of an open one ([`Metric::primary`]), and the CPU time per request. The others are descriptive. Each
+//! response time of an open loop ([`Metric::primary`]), and the CPU time per request. The others are descriptive. Each
 //! interval covers 95 % for its own comparison. The check `multiplicity` names verdicts that do not survive Holm's
-//! adjustment over all declared ones.
+//! adjustment over all declared comparisons.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{Better, Estimate, holm, location, quantile::MergedPairs, stopping, verdict};
@@ -18,17 +18,17 @@ use super::{
     trials::{self, Place, Trials},
 };
 
-/// With fewer starts of the servers, nothing is known of how a ratio varies from one to the next.
+/// The fewest starts of the servers that show how a ratio varies between starts.
 const LEAST_STARTS: usize = 2;
 
-/// What a comparison rests on.
+/// The estimate of a comparison, with the weights of blocks.
 struct Basis {
     log_ratio: Estimate,
     weights: Vec<(Place, f64)>,
 }
 
 impl Basis {
-    /// Of blocks that all count alike.
+    /// A basis of blocks that all count alike.
     fn of(log_ratio: Estimate) -> Self {
         Self {
             log_ratio,
@@ -37,7 +37,7 @@ impl Basis {
     }
 }
 
-/// Where the ratio of a quantity lies.
+/// The location of a quantity's ratio.
 fn located(pairs: &Pairs, quantity: impl Fn(&MeasuredTrial) -> Option<f64> + Copy) -> Option<Basis> {
     let located = location::locate(&pairs.log_ratios(quantity)?)?;
     let places = pairs.placed(quantity).map(|(place, _)| place);
@@ -61,7 +61,8 @@ pub fn compare_all(trials: &Trials) -> Vec<Compared> {
     all
 }
 
-/// Every two alternatives with the same reference, compared like each with that. They are a family of their own.
+/// Comparisons of every two alternatives with a common reference, made like those with the reference. They are a
+/// separate family.
 pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
     if trials.data.header.settings.aa {
         return Vec::new();
@@ -87,7 +88,7 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
     all.into_iter().map(|one| one.comparison).collect()
 }
 
-/// By the metrics that were declared beforehand.
+/// Comparisons by the metrics that were declared in advance.
 fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let metric = Metric::primary(&pairs.case.load);
     let primary = match metric {
@@ -112,7 +113,8 @@ fn judge_all<const N: usize>(trials: &Trials, pairs: &Pairs, found: [(Metric, Op
         .collect()
 }
 
-/// Holm's adjustment over the metrics that were declared beforehand: the primary one of each load, and CPU per request.
+/// Holm's adjustment over the metrics that were declared in advance: the primary metric of each load, and CPU time per
+/// request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
     let is_declared = |Comparison { case, metric, .. }: &Comparison| {
         *metric == Metric::CpuPerRequest
@@ -130,7 +132,7 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies(trials);
     let latency = |share, name| Some(Basis::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
-    // The throughput of an open loop was asked for, so comparing it makes no sense.
+    // The throughput of an open loop was requested, so comparing it makes no sense.
     let throughput = (!pairs.case.load.is_open()).then(|| located(pairs, trials::primary));
     let found = [
         (Metric::Throughput, throughput.flatten()),
@@ -141,7 +143,7 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     judge_all(trials, pairs, found)
 }
 
-/// Logarithm of the ratio that verdicts are about.
+/// The logarithm of the ratio that verdicts are about.
 pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
     match Metric::primary(&pairs.case.load) {
         Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies(trials)?, 0.5, MEDIAN),
@@ -149,10 +151,10 @@ pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
     }
 }
 
-/// Logarithm of the ratio of a quantile.
+/// The logarithm of the ratio of a quantile.
 fn latency(trials: &Trials, pairs: &Pairs, latencies: &MergedPairs, share: f64, name: &str) -> Option<Estimate> {
     let log_ratio = latencies.log_ratio(share, trials.quantile_resampling(&pairs.case.case, name))?;
-    // Both readings are rounded.
+    // Both readings have a rounding error.
     Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
 }
 

@@ -1,18 +1,18 @@
-//! What a run says to do: decided once, from its verdicts. Reports only say it.
+//! The decision of a run: what to do, decided once from its verdicts. Reports only put it into words.
 //!
-//! It counts the settings in which the verdict is for each alternative to the reference, and against it. An alternative
-//! that fewer settings have than others is no advice for all of them.
+//! For each alternative to the reference, the settings with a verdict for and against it are counted. An alternative
+//! that has fewer settings than others is not recommended for all settings.
 //!
 //! | verdicts | advice |
 //! |---|---|
-//! | a case waits while nothing works | [`Advice::Wait`]; what the comparisons without it say is `otherwise` |
-//! | an alternative is better somewhere and worse nowhere | [`Advice::Use`]; of several, the one that is better in most settings, then by most |
-//! | one is better here and worse there | [`Advice::Depends`] |
-//! | one may be better | [`Advice::Undecided`], about the best so far |
+//! | a case waits while nothing works | [`Advice::Wait`]; the decision without such cases is `otherwise` |
+//! | an alternative is better somewhere and worse nowhere | [`Advice::Use`]; of several, by wins, then by mean gain |
+//! | an alternative is better here and worse there | [`Advice::Depends`] |
+//! | an alternative may be better | [`Advice::Undecided`], about the best so far |
 //! | all are equivalent | [`Advice::Same`] |
 //! | all are worse, or equivalent | [`Advice::Stay`] with the reference |
 //!
-//! An advice is not firm if each verdict that it rests on may be luck.
+//! Advice is not firm if each of its verdicts may be luck.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ use super::{
     summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict, Wait},
 };
 
-/// With fewer rounds, the luck of a start is in the answer and not in its interval.
+/// With fewer rounds, the luck of a start is in the answer but not in its interval.
 const LEAST_ROUNDS: u32 = 2;
 
 /// What a run says to do, and how sure that is.
@@ -166,11 +166,11 @@ struct Rival<'a> {
     compared: Vec<Compared<'a>>,
     /// Cases that failed or must not be used.
     unusable: Vec<&'a str>,
-    /// Cases that wait while nothing works, or whose reference does, each with that.
+    /// Cases that wait while nothing works, or whose reference does, each with the reference.
     waiting: Vec<[&'a CaseSummary; 2]>,
 }
 
-/// What the verdicts of a run say to do.
+/// The decision from the verdicts of a run.
 #[must_use]
 pub fn decide(summary: &Summary) -> Decision {
     if summary.aa {
@@ -218,7 +218,7 @@ fn by_verdicts(summary: &Summary, rivals: &[Rival<'_>]) -> Decision {
     }
 }
 
-/// Why a verdict is no firm advice.
+/// The reason why a verdict is no firm advice.
 #[must_use]
 pub fn perhaps(summary: &Summary, comparison: &Comparison) -> Option<Perhaps> {
     let has_few_rounds = || {
@@ -240,7 +240,7 @@ pub fn perhaps(summary: &Summary, comparison: &Comparison) -> Option<Perhaps> {
     }
 }
 
-/// Why an advice that rests on these verdicts is not firm: each of them may be luck.
+/// The reason why advice from these verdicts is not firm: each of them may be luck.
 fn luck<'b, 'a: 'b>(compared: impl IntoIterator<Item = &'b Compared<'a>>) -> Option<Perhaps> {
     let each: Option<Vec<Perhaps>> = compared.into_iter().map(|one| one.comparison.perhaps).collect();
     each?.into_iter().min()
@@ -260,7 +260,7 @@ fn about(advice: Advice, rival: &Rival<'_>) -> Decision {
         alternative: Some(rival.name.clone()),
         reference: Some(rival.reference.clone()),
         perhaps: match advice {
-            // It takes both to depend, or one that is firm and another that cannot be had.
+            // `Depends` rests on wins and losses, or on wins alone if the alternative is not available everywhere.
             Advice::Depends if lost.is_empty() => luck(won.iter().copied()),
             Advice::Depends => luck(won.iter().copied()).and(luck(lost.iter().copied())),
             Advice::Use => luck(won.iter().copied()),
@@ -276,7 +276,7 @@ fn about(advice: Advice, rival: &Rival<'_>) -> Decision {
     }
 }
 
-/// A decision in which cases wait, by that of the others.
+/// A decision about waiting cases, with the decision on the other cases.
 fn about_waits(first: &Rival<'_>, rivals: &[Rival<'_>], others: Decision) -> Decision {
     let waiting = || rivals.iter().flat_map(|rival| &rival.waiting);
     let mut waits: IndexMap<String, Wait> = waiting()
@@ -309,7 +309,7 @@ fn about_all(advice: Advice, rivals: &[Rival<'_>], first: &Rival<'_>) -> Decisio
     }
 }
 
-/// What somebody can choose: without what only controls, if anything else was compared.
+/// The alternatives to choose from: without controls, if there are others.
 fn choices<'a>(summary: &Summary, mut rivals: Vec<Rival<'a>>) -> Vec<Rival<'a>> {
     let controls = |rival: &Rival<'_>| {
         let mut compared = rival.compared.iter();
@@ -360,7 +360,7 @@ impl<'a> Rival<'a> {
         self.compared.len() + self.unusable.len() + self.waiting.len()
     }
 
-    /// The mean size of the effects with a verdict, in logarithms.
+    /// The mean size of the effects with this verdict, in logarithms.
     fn gain(&self, verdict: Verdict) -> f64 {
         self.with(verdict).map(Compared::gain).sum::<f64>() / self.count(verdict).max(1) as f64
     }
@@ -382,7 +382,7 @@ impl Compared<'_> {
     }
 }
 
-/// Better somewhere, worse nowhere, and to be had in as many settings as any.
+/// The best alternative: better somewhere, worse nowhere, and available in as many settings as any.
 fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
     let most = rivals.iter().map(Rival::settings).max()?;
     let safe = rivals.iter().filter(|rival| {
@@ -393,7 +393,7 @@ fn best<'b, 'a>(rivals: &'b [Rival<'a>]) -> Option<&'b Rival<'a>> {
     safe.max_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
-/// Alternatives that the run cannot tell from the best one, each compared with it in the same blocks.
+/// Alternatives that the run cannot distinguish from the best, each compared with it in the same blocks.
 fn others(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> IndexMap<String, Beside> {
     let others = rivals.iter().filter(|rival| rival.name != best.name);
     let known = others.filter(|rival| rival.count(Verdict::Slower) == 0);
@@ -402,7 +402,7 @@ fn others(summary: &Summary, rivals: &[Rival<'_>], best: &Rival<'_>) -> IndexMap
         .collect()
 }
 
-/// `None` if the best one is better, or the two were not compared.
+/// The comparison with the best alternative; `None` if the best is better, or if the two were not compared.
 fn beside(summary: &Summary, rival: &Rival<'_>, best: &Rival<'_>) -> Option<Beside> {
     let judged = |metric| -> Option<Vec<Verdict>> {
         let of = |won: &Compared<'_>| {
@@ -412,7 +412,7 @@ fn beside(summary: &Summary, rival: &Rival<'_>, best: &Rival<'_>) -> Option<Besi
         };
         best.with(Verdict::Faster).map(of).collect()
     };
-    // One that failed in every setting has nothing to say of itself.
+    // An alternative that failed in every setting has no results.
     let metric = Metric::primary(&rival.compared.first()?.case.load);
     let verdicts = judged(metric).filter(|all| !all.contains(&Verdict::Faster))?;
     let all_are = |all: &[Verdict], wanted| all.iter().all(|verdict| *verdict == wanted);

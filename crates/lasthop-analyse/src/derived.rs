@@ -1,7 +1,8 @@
-//! Quantities that follow from several cases: differences, slopes, and crossovers of two curves.
+//! Derived quantities, from several cases: differences, slopes, and crossovers of two curves.
 //!
-//! All are computed within blocks, from mean times of a request. Their intervals come from the bootstrap over rounds,
-//! like all others. Every block has the same cases, so the slope over all points is the mean of the blocks' slopes.
+//! All are computed within blocks, from mean times of a request. Like all others, their intervals come from the
+//! bootstrap over rounds. Every block has the same cases, so that the slope over all points is the mean of the blocks'
+//! slopes.
 
 use std::collections::BTreeMap;
 
@@ -71,14 +72,14 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
     Some(derived)
 }
 
-/// Whether a quantity rests on an open loop, where the time of a request is not connections divided by throughput.
+/// Whether a quantity uses an open loop, in which the time of a request is not connections divided by throughput.
 pub fn is_at_a_rate(trials: &Trials, from: &Derivation) -> bool {
     let names = from.cases();
     let mut open = trials.cases().iter().filter(|plan| plan.load.is_open());
     open.any(|plan| names.contains(&&plan.case))
 }
 
-/// The case that represents a quantity: the minuend of a difference, or the first of a series.
+/// The case that represents a quantity: the minuend of a difference, or the first case of a series.
 fn main_case<'a>(trials: &Trials<'a>, from: &Derivation) -> Option<&'a CasePlan> {
     let name = match from {
         Derivation::Difference { of, .. } => of,
@@ -94,7 +95,7 @@ fn is_reference(trials: &Trials, plan: &DerivedPlan, other: &DerivedPlan, case: 
 }
 
 /// Microseconds per request in each block: the time of all connections divided by correct replies. If a connection
-/// carries several requests before it is closed, the unit is all of them.
+/// carries several requests before it is closed, the unit is all of these requests.
 fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
     let load = trials.plan(name).map(|case| &case.load);
     let requests = load.map_or(1.0, |load| {
@@ -135,7 +136,7 @@ pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
     }
 }
 
-/// In each block that has both.
+/// The difference in each block that has both values.
 pub fn difference(ours: &ByBlock<f64>, theirs: &ByBlock<f64>) -> ByBlock<f64> {
     let both = ours
         .iter()
@@ -143,18 +144,18 @@ pub fn difference(ours: &ByBlock<f64>, theirs: &ByBlock<f64>) -> ByBlock<f64> {
     both.collect()
 }
 
-/// Slope of one block's points, by least squares.
+/// The slope of one block's points, by least squares.
 fn slope(points: &[(f64, &f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let x = points.iter().map(|point| point.0).sum::<f64>() / count;
     let y = points.iter().map(|point| *point.1).sum::<f64>() / count;
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
     let together: f64 = points.iter().map(|point| (point.0 - x) * (*point.1 - y)).sum();
-    // Points at one level have no slope.
+    // Points at a single level have no slope.
     (spread > 0.0).then(|| together / spread)
 }
 
-/// The mean over blocks, without an interval if there is only one; `quantity` names its draws.
+/// The mean over blocks, without an interval if there is only one block; `quantity` is the name of its draws.
 pub fn mean_in_blocks(trials: &Trials, values: &ByBlock<f64>, of: &str, quantity: &str) -> Option<Measured> {
     let blocks = grouped(values.iter().map(|(place, value)| (place.0, *value)))?;
     let alone = || Some(Measured::of("us", Interval::exact(mean::of(values.values().copied())?)));
@@ -184,16 +185,16 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
     crossing::crossing(&levels, &blocks, threshold, trials.resampling(&case.case, "crossover"))
 }
 
-/// A level from its logarithm. The interval is cut at the levels that were run.
+/// A level from its logarithm, with an interval cut at the levels of the run.
 fn level(trials: &Trials, over: &str, points: &[(f64, String)], log: &Estimate) -> Measured {
     let mut found = log.exponential(trials.confidence());
-    // Whatever is cut off, the interval still contains its estimate.
+    // The cut interval still contains its estimate.
     found.low = found.low.max(points[0].0).min(found.estimate);
     found.high = found.high.min(points[points.len() - 1].0).max(found.estimate);
     Measured::of(over, found)
 }
 
-/// The difference from the same quantity of the reference, block by block.
+/// The difference from the reference's quantity, block by block.
 fn against(trials: &Trials, plan: &DerivedPlan, reference: &DerivedPlan, case: &CasePlan) -> Option<Measured> {
     let differences = difference(&time_values(trials, &plan.from), &time_values(trials, &reference.from));
     mean_in_blocks(trials, &differences, &case.case, &format!("{} against", plan.quantity))
@@ -282,7 +283,7 @@ mod tests {
             points: points(names),
         };
         let found = with(data, vec![slope(&["tcp", "tcp#2"]), slope(&["unix", "unix#2"])]);
-        // 100 µs at 1,024 and 400 µs at 4,096; 50 µs and 100 µs.
+        // 100 µs at 1,024 and 400 µs at 4,096, against 50 µs and 100 µs.
         covers(found[0].value.as_ref(), 300.0 / 3072.0, 0.05);
         covers(found[0].intercept.as_ref(), 0.0, 20.0);
         covers(found[1].value.as_ref(), 50.0 / 3072.0, 0.05);
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_slope_over_requests_of_a_connection_is_of_the_whole_connection() {
-        // 100 µs a request where a connection has 1,024 of them, 80 µs where it has 4,096.
+        // 100 µs a request for connections with 1,024 requests, 80 µs for connections with 4,096.
         let mut data = run(&[at(TCP, 10_000.0), at(TCP, 12_500.0)], 6, 5);
         data.header.cases[0].load.requests_per_connection = 1024;
         data.header.cases[1].load.requests_per_connection = 4096;

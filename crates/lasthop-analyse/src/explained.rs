@@ -1,9 +1,8 @@
-//! Where the CPU time of a request goes: layers of work by case and role, and by how much a case differs from its
-//! reference in each.
+//! The CPU time of a request by layer, case and role, and the difference of each layer from the reference.
 //!
-//! Everything is per correct reply of the whole profile trial, which is also what the samples and the kernel's account
-//! cover. Nothing is scaled: if samples and account differ, a check says so. The savings of all layers, listed or not,
-//! add up to that of all samples, because each is a difference of quotients with the same denominators.
+//! All figures are per correct reply of the whole profile trial, which the samples and the kernel's account also cover.
+//! Nothing is scaled: if samples and account differ, a check says so. The savings of all layers, listed or not, add up
+//! to that of all samples, because each is a difference of quotients with equal denominators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,19 +22,19 @@ use super::{
     trials::{DRIVER, Trials, grouped},
 };
 
-/// The layer of what no layer has.
+/// The layer for samples without a layer.
 pub const NOT_ATTRIBUTED: &str = "not-attributed";
 
-/// A layer that may as well not differ is listed from this share of the whole difference on.
+/// Share of the whole difference from which a layer is listed, even if it may not differ.
 const LARGE: f64 = 0.1;
 /// Events are listed if they differ by this many per request, and by this share.
 const EVENTS: (f64, f64) = (0.05, 0.05);
-/// How many functions are named as evidence of a layer.
+/// The most functions named as evidence of a layer.
 const FUNCTIONS: usize = 3;
-/// How many stacks of a role are told.
+/// The most stacks listed for a role.
 const STACKS: usize = 300;
 
-/// `None` for a run that is not explained.
+/// The explanation of a run; `None` for a run without profile trials.
 pub fn summarise(trials: &Trials) -> Option<Explained> {
     let data = trials.data;
     if data.profiles.is_empty() || trials.ratios_only {
@@ -52,19 +51,19 @@ pub fn summarise(trials: &Trials) -> Option<Explained> {
     })
 }
 
-/// Trials of a case whose CPU time was sampled.
+/// Trials of a case with sampled CPU time.
 pub fn sampled_trials<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a ProfileTrial> {
     profiles(trials, case, |trial| trial.profile.samples > 0)
 }
 
-/// Trials of a case whose events were counted. Counting would show in samples, so these are others.
+/// Trials of a case with counted events. They are separate trials, because samples would show the counting.
 fn counted_trials<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a ProfileTrial> {
     profiles(trials, case, |trial| {
         trial.profile.roles.values().any(|role| !role.counts.is_empty())
     })
 }
 
-/// Those that answered anything.
+/// Wanted profile trials with replies.
 fn profiles<'a>(trials: &Trials<'a>, case: &str, is_wanted: fn(&ProfileTrial) -> bool) -> Vec<&'a ProfileTrial> {
     let all = trials.data.profile_trials();
     all.filter(|trial| trial.case == case && trial.requests_total > 0 && is_wanted(trial))
@@ -75,7 +74,7 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> Option<ProfiledCase> {
     let all = sampled_trials(trials, &plan.case);
     let counted = counted_trials(trials, &plan.case);
     let names: BTreeSet<&String> = all.iter().flat_map(|trial| trial.profile.roles.keys()).collect();
-    // The driver first, the kernel last, services as they are named.
+    // The driver first and the kernel last; services in the order of their names.
     let mut names: Vec<&String> = names.into_iter().collect();
     names.sort_by_key(|name| (*name != DRIVER, *name == KERNEL));
     (!all.is_empty()).then(|| ProfiledCase {
@@ -92,7 +91,7 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> Option<ProfiledCase> {
     })
 }
 
-/// Rounds have profile trials after the measured ones, so each is a pair.
+/// The speed of profile trials relative to measured trials. Each round has both, and so is a pair.
 fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option<Measured> {
     let mut rounds: BTreeMap<u32, [Totals; 2]> = BTreeMap::new();
     let mut add = |round, which: usize, requests: u64, elapsed_ns: u64| {
@@ -116,7 +115,7 @@ fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option
     Some(Measured::of("ratio", ratio.exponential(trials.confidence())))
 }
 
-/// Sums over the trials of one role, per correct reply.
+/// Sums over the trials of a role, per correct reply.
 struct Sums<'a> {
     roles: Vec<&'a RoleProfile>,
     requests: f64,
@@ -179,13 +178,13 @@ fn of_role(trials: &[&ProfileTrial], counted: &[&ProfileTrial], name: &str) -> P
     }
 }
 
-/// A frame must not look like two.
+/// A folded stack, in which a frame with a semicolon must not look like two.
 fn folded(frames: &[String]) -> String {
     let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
     frames.join(";")
 }
 
-/// `None` unless it was measured in every trial.
+/// The time of threads; `None` unless measured in every trial.
 fn thread_time(sums: &Sums<'_>) -> Option<ThreadTime> {
     let all = !sums.roles.is_empty() && sums.roles.iter().all(|role| role.waiting.is_some());
     let micros = |part: fn(&lasthop_model::profile::Waiting) -> u64| {
@@ -198,12 +197,12 @@ fn thread_time(sums: &Sums<'_>) -> Option<ThreadTime> {
     })
 }
 
-/// Nanoseconds of CPU time by samples.
+/// Nanoseconds of CPU time, by samples.
 pub fn sampled(role: &RoleProfile) -> f64 {
     role.stacks.iter().map(|stack| stack.ns as f64).sum::<f64>() + role.truncated_ns as f64
 }
 
-/// Nanoseconds of it that no layer has.
+/// Nanoseconds of sampled CPU time without a layer.
 pub fn not_attributed(role: &RoleProfile) -> f64 {
     (sampled(role) - role.layers.values().map(|ns| *ns as f64).sum::<f64>()).max(0.0)
 }
@@ -212,7 +211,7 @@ fn count(role: &RoleProfile, event: &str) -> f64 {
     role.counts.get(event).copied().unwrap_or(0) as f64
 }
 
-/// Nanoseconds that a role spent in a layer.
+/// Nanoseconds of a role in a layer.
 fn in_layer(role: &RoleProfile, layer: &str) -> f64 {
     match layer {
         NOT_ATTRIBUTED => not_attributed(role),
@@ -220,12 +219,12 @@ fn in_layer(role: &RoleProfile, layer: &str) -> f64 {
     }
 }
 
-/// Profile trials of a case and of its reference that were made in turn.
+/// Profile trials of a case and of its reference from the same rounds.
 struct Pairs<'a> {
     case: &'a CasePlan,
-    /// By round: the case's trial, the reference's.
+    /// Trials by round: the case's, then the reference's.
     trials: Vec<(u32, [&'a ProfileTrial; 2])>,
-    /// Those that cases are compared by.
+    /// The roles by which cases are compared.
     roles: BTreeSet<&'a String>,
 }
 
@@ -265,7 +264,7 @@ impl<'a> Pairs<'a> {
         roles.flat_map(|role| role.layers.keys().map(String::as_str)).collect()
     }
 
-    /// What the case saves, in microseconds per request.
+    /// The saving of the case, in microseconds per request.
     fn saved(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Measured> {
         Some(Measured::of(
             "us",
@@ -273,10 +272,10 @@ impl<'a> Pairs<'a> {
         ))
     }
 
-    /// By how much an amount per request is less than the reference's.
+    /// The amount per request by which the case is below the reference.
     fn fewer(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Interval> {
         let totals = |trial: &ProfileTrial| Totals::of(amount(trial), trial.requests_total as f64);
-        // Exchanged: a saving is the reference's minus the case's.
+        // Exchanged, because a saving is the reference's amount minus the case's.
         let pairs = self.trials.iter().map(|(round, [case, reference])| {
             let [case, reference] = [totals(reference), totals(case)];
             (*round, PairedTotals { case, reference })
@@ -285,19 +284,19 @@ impl<'a> Pairs<'a> {
         Some(totals::difference(&grouped(pairs)?, how)?.interval(trials.confidence()))
     }
 
-    /// The same without an interval.
+    /// The saving without an interval.
     fn point(&self, amount: impl Fn(&ProfileTrial) -> f64) -> f64 {
         let [case, reference] = [0, 1].map(|which| self.per_request(which, &amount));
         (reference - case) / 1e3
     }
 
-    /// Of the case (0) or the reference (1).
+    /// The amount per request, of the case (0) or the reference (1).
     fn per_request(&self, which: usize, amount: impl Fn(&ProfileTrial) -> f64) -> f64 {
         let all = || self.trials.iter().map(|(_, both)| both[which]);
         all().map(amount).sum::<f64>() / all().map(|trial| trial.requests_total as f64).sum::<f64>()
     }
 
-    /// Sums over all roles that are compared.
+    /// Sum over all compared roles.
     fn over_roles(&self, trial: &ProfileTrial, amount: impl Fn(&RoleProfile) -> f64) -> f64 {
         let roles = self.roles.iter().filter_map(|role| trial.profile.roles.get(*role));
         roles.map(amount).sum()
@@ -320,7 +319,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// The functions of a layer that differ most in the direction of the whole.
+    /// The functions of a layer that differ most, in the direction of the whole layer.
     fn functions(&self, layer: &str, saved: f64) -> Vec<String> {
         let mut functions: BTreeMap<&str, f64> = BTreeMap::new();
         let requests = [0, 1].map(|which| {
@@ -368,7 +367,7 @@ impl<'a> Pairs<'a> {
         all.filter(|(_, both)| differ(both)).collect()
     }
 
-    /// How many fewer the case has of each, per request.
+    /// For each event, how many fewer the case has per request.
     fn fewer_events<'b>(
         &self,
         trials: &Trials,
@@ -382,7 +381,8 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Where a sample without non-maskable interrupts lands names no work, so its caller is named.
+/// The function that tells most about a sample. Without non-maskable interrupts, samples end in functions that do no
+/// work, so their caller is named.
 fn telling(frames: &[String]) -> &str {
     let lands = |frame: &&String| {
         ["_raw_spin", "finish_task_switch", "__local_bh", "asm_", "sysvec_"]

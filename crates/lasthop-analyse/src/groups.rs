@@ -1,4 +1,4 @@
-//! Cases by what they are compared with. A group is a reference and the cases that are compared with it.
+//! Groups of cases: a reference, and the cases that are compared with it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,13 +10,13 @@ use lasthop_model::{
 
 use super::summary::{CaseSummary, Check, Comparison, Materiality, Metric, Metrics, Summary};
 
-/// The level of the factor under comparison.
+/// The level of the compared factor.
 #[must_use]
 pub fn compared_level<'a>(summary: &Summary, case: &'a CaseSummary) -> Option<&'a Level> {
     case.levels.get(&summary.compared)
 }
 
-/// The levels of a case, but for the one under comparison.
+/// The levels of a case, except that of the compared factor.
 pub fn other_levels<'a>(summary: &Summary, case: &'a CaseSummary) -> impl Iterator<Item = (&'a String, &'a Level)> {
     case.levels.iter().filter(|(factor, _)| **factor != summary.compared)
 }
@@ -25,9 +25,9 @@ pub fn other_levels<'a>(summary: &Summary, case: &'a CaseSummary) -> impl Iterat
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     summary: &'a Summary,
-    /// In the order of the summary, reference included.
+    /// Cases in the order of the summary, including the reference.
     pub cases: Vec<&'a CaseSummary>,
-    /// Those that set this group apart from the others: connections = 10. Empty when there is one group.
+    /// Levels that distinguish this group from others, such as connections = 10. Empty if there is only one group.
     pub levels: Levels,
 }
 
@@ -37,7 +37,7 @@ pub struct Compared<'a> {
     pub group: &'a Group<'a>,
     pub case: &'a CaseSummary,
     pub reference: &'a CaseSummary,
-    /// Compared by the declared quantity: requests/s, bytes/s, or in open loops the median response time.
+    /// The comparison by the declared quantity: requests/s, bytes/s, or the median response time in open loops.
     pub comparison: &'a Comparison,
 }
 
@@ -65,8 +65,8 @@ pub fn groups(summary: &Summary) -> Vec<Group<'_>> {
     groups
 }
 
-/// Name of the case that identifies the group of one without a comparison: the reference, or the first that could share
-/// one.
+/// Name of the case that identifies a case's group: the reference, or without a comparison the first case that could
+/// share one.
 fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     if case.reference {
         return &case.case;
@@ -76,7 +76,7 @@ fn group_key<'a>(summary: &'a Summary, case: &'a CaseSummary) -> &'a str {
     &alike.find(|other| other.reference).unwrap_or(first).case
 }
 
-/// Whether two cases have the same level of every factor that applies to both, except the compared one.
+/// Whether two cases have equal levels of all factors that apply to both, except the compared factor.
 fn agree(summary: &Summary, one: &CaseSummary, other: &CaseSummary) -> bool {
     other_levels(summary, one).all(|(factor, level)| other.levels.get(factor).is_none_or(|same| same == level))
 }
@@ -109,7 +109,7 @@ impl<'a> Group<'a> {
         reference.unwrap_or(&self.cases[0])
     }
 
-    /// The levels of its setting as text: those of the reference, without that of the compared factor.
+    /// The levels of the group's setting as text: those of the reference, without the compared factor.
     #[must_use]
     pub fn setting_levels(&self) -> IndexMap<String, String> {
         other_levels(self.summary, self.head())
@@ -139,7 +139,7 @@ impl<'a> Group<'a> {
         self.summary.invalid(&case.case, &self.head().case)
     }
 
-    /// Cases that have a comparison and may be used, in order.
+    /// Usable cases that have a comparison, in order.
     pub fn compared<'b>(&'b self) -> impl Iterator<Item = Compared<'b>>
     where
         'a: 'b,
@@ -147,7 +147,7 @@ impl<'a> Group<'a> {
         self.cases.iter().filter_map(|case| self.compare(case))
     }
 
-    /// The comparison of a case, if it may be used.
+    /// The comparison of a case, if the case can be used.
     #[must_use]
     pub fn compare<'b>(&'b self, case: &'b CaseSummary) -> Option<Compared<'b>>
     where
@@ -161,20 +161,20 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Cases that have a comparison and must not be used, with the reason.
+    /// Unusable cases that have a comparison, each with the reason.
     pub fn unusable(&self) -> impl Iterator<Item = (&'a CaseSummary, &'a Check)> {
         let compared = self.cases.iter().filter(|case| self.declared(case).is_some());
         compared.filter_map(|&case| Some((case, self.invalid(case)?)))
     }
 
-    /// Levels, besides the compared one, by which a case differs from its reference.
+    /// Levels, except the compared level, by which a case differs from its reference.
     pub fn extras<'b>(&'b self, case: &'b CaseSummary) -> impl Iterator<Item = (&'b String, &'b Level)> {
         let own = &self.head().levels;
         other_levels(self.summary, case).filter(|(factor, level)| own.get(*factor).is_some_and(|own| own != *level))
     }
 
-    /// What a case is within its group, as the command line calls it: `unix`, or `unix, connections=10` where that
-    /// differs from the reference, too. The same in all groups.
+    /// Name of a case within its group, as on the command line: `unix`, or `unix, connections=10` if that also differs
+    /// from the reference. The name is the same in all groups.
     #[must_use]
     pub fn alternative(&self, case: &CaseSummary) -> String {
         let level = compared_level(self.summary, case).map_or_else(|| case.case.clone(), Level::to_string);
@@ -193,13 +193,13 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Whether nothing comes back, in all measured cases.
+    /// Whether all measured cases send one way.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
         self.all_measured(|_, metrics| metrics.one_way.is_some())
     }
 
-    /// Whether all measured cases are so, of which there is one.
+    /// Whether all measured cases meet a condition, and there are any.
     fn all_measured(&self, is: impl Fn(&CaseSummary, &Metrics) -> bool) -> bool {
         let measured = self
             .cases
@@ -211,7 +211,7 @@ impl<'a> Group<'a> {
 }
 
 impl Compared<'_> {
-    /// How much better the case is, in logarithms.
+    /// The logarithm of the gain: how much better the case is than the reference.
     #[must_use]
     pub fn gain(&self) -> f64 {
         let log = self.comparison.ratio.estimate.ln();
@@ -222,7 +222,7 @@ impl Compared<'_> {
         }
     }
 
-    /// What the case saves of the CPU time of the services, if it is known to differ.
+    /// The saved CPU time of the services, if it is known to differ.
     #[must_use]
     pub fn cpu(&self) -> Option<&Materiality> {
         let comparison = self.group.comparison(self.case, Metric::CpuPerRequest)?;

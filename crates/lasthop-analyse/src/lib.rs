@@ -2,13 +2,13 @@
 //!
 //! - [`summarise`]: the whole record → [`summary::Summary`], deterministic for a record.
 //! - [`look`]: the ratios so far that verdicts are about, for the progress line and for stopping at a precision.
-//! - [`groups`]: cases by what they are compared with.
-//! - [`decision`]: what a run says to do.
-//! - [`across`]: several runs: what changed, and what differs between them.
-//! - [`answers`]: the figures of the records that the project keeps.
-//! - [`limit`]: whether a result is beyond what the user allows.
+//! - [`groups`]: cases by their references.
+//! - [`decision`]: the recommendation of a run.
+//! - [`across`]: several runs: changes, and differences between runs.
+//! - [`answers`]: figures of the records that the project keeps.
+//! - [`limit`]: whether a result exceeds the user's limits.
 //! - [`checks`]: reasons to doubt the result.
-//! - [`plots`]: what a page draws besides.
+//! - [`plots`]: additional data for the plots of a page.
 //! - [`rows`]: every trial, for other tools.
 
 mod absolute;
@@ -55,7 +55,7 @@ use self::{
     trials::Trials,
 };
 
-/// What a run amounts to so far.
+/// The results of a run so far.
 #[must_use]
 pub fn summarise(data: &RunData) -> Summary {
     let trials = Trials::new(data);
@@ -126,7 +126,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         checks,
         failures: data.failures().cloned().collect(),
     };
-    // The kept answers are read only where they may know the experiment.
+    // The kept answers are not read for other experiments, because they cover only built-in ones.
     if header.experiment.source == BUILT_IN
         && let Some(answer) = answers::answers().get(&summary.experiment)
     {
@@ -136,7 +136,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
     summary
 }
 
-/// What must not be used gets no verdict.
+/// Removes verdicts from comparisons that must not be used.
 fn withhold_verdicts(checks: &[Check], comparisons: &mut [Comparison]) {
     let forbidden = |one: &Comparison| checks.iter().any(|check| check.forbids(&one.case, &one.reference));
     for comparison in comparisons.iter_mut().filter(|one| forbidden(one)) {

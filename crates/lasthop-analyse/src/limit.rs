@@ -1,5 +1,5 @@
-//! Limits of the user: `unix slower > 5%`. The interval decides, not the estimate: a result is beyond a limit if all of
-//! its interval is, and undecided if a part of it is.
+//! The user's limits, such as `unix slower > 5%`. The interval decides, not the estimate: a result exceeds a limit if
+//! its whole interval does, and is undecided if a part does.
 
 use std::{fmt, str::FromStr};
 
@@ -18,24 +18,24 @@ use super::{
 
 /// The words between cases and share.
 const WORDS: [(&str, Verdict); 2] = [("slower", Verdict::Slower), ("faster", Verdict::Faster)];
-/// Stands for every case.
+/// The word for every case.
 pub const ANY: &str = "any";
 
 /// A limit as typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     text: String,
-    /// What the name of a case and its levels must have.
+    /// Parts that the name of a case and its levels must have.
     cases: Vec<String>,
     word: Verdict,
     share: f64,
 }
 
 impl Limit {
-    /// The half width of an interval that tells this much from nothing and from twice as much.
+    /// The half width of an interval that distinguishes this share from nothing and from twice as much.
     #[must_use]
     pub fn precision(&self) -> f64 {
-        // Runs hardly ever reach less.
+        // Runs hardly ever reach a smaller precision.
         (self.share / 2.0).max(0.001)
     }
 }
@@ -46,7 +46,7 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "write CASES slower > SHARE or CASES faster > SHARE, such as 'unix slower > 5%'";
         let (left, right) = text.split_once('>').ok_or(FORM)?;
-        // From the right, because names of endpoints that `compare` is given contain blanks.
+        // Split from the right, because names of endpoints for `compare` may contain blanks.
         let (cases, word) = left.trim().rsplit_once(char::is_whitespace).ok_or(FORM)?;
         let (_, word) = WORDS.into_iter().find(|(known, _)| *known == word).ok_or(FORM)?;
         let share = share(right.trim())?;
@@ -66,29 +66,29 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What limits are about: a case that is compared with its reference, or was to be.
+/// The subject of limits: a case that is, or was to be, compared with its reference.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub case: String,
     pub levels: Levels,
-    /// What is judged, or why nothing can be.
+    /// The result to judge, or the reason why there is none.
     pub judged: Result<(Metric, Interval), Unjudged>,
 }
 
-/// Why there is no ratio that may be used.
+/// The reason why there is no usable ratio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unjudged {
     /// The case or its reference has no result.
     WithoutResult,
-    /// Both have, but too few blocks have both.
+    /// Both have results, but too few blocks have both.
     WithoutInterval,
-    /// It rests on one start of the servers.
+    /// The ratio rests on one start of the servers.
     OneStart,
-    /// A check says that it must not be used: its id, and what it saw.
+    /// A check forbids the use of the ratio: its id, and its evidence.
     Invalid { id: String, evidence: String },
 }
 
-/// A limit and a subject that it names.
+/// A limit, with a subject that it names.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     pub limit: &'a Limit,
@@ -97,7 +97,7 @@ pub struct Finding<'a> {
 }
 
 impl Limit {
-    /// Whether the name of the case is what was typed, or each part of that is a level.
+    /// Whether the limit names the case: by its name, or by levels, all of which the case has.
     fn names(&self, subject: &Subject) -> bool {
         let has = |part: &String| {
             let is_level =
@@ -119,7 +119,7 @@ impl Limit {
     }
 }
 
-/// Each limit with each subject that it names.
+/// Judges each limit with each subject that it names.
 pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, String> {
     let mut found = Vec::new();
     for limit in limits {
@@ -143,7 +143,7 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
     Ok(found)
 }
 
-/// The cases of a plan, nothing of which is measured yet.
+/// The cases of a plan, without results yet.
 #[must_use]
 pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject> {
     let compared = cases.into_iter().filter(|case| case.reference.is_some());
@@ -156,7 +156,7 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
         .collect()
 }
 
-/// The cases of a run, each against its reference.
+/// The cases of a run, each with its reference.
 #[must_use]
 pub fn of_run(summary: &Summary) -> Vec<Subject> {
     let subject = |case: &CaseSummary| Subject {
@@ -188,7 +188,7 @@ fn judged(summary: &Summary, case: &CaseSummary) -> Result<(Metric, Interval), U
     }
 }
 
-/// The cases of two runs: how the ratio of each changed.
+/// The cases of two runs, with the change of each ratio.
 #[must_use]
 pub fn of_diff(diff: &Diff) -> Vec<Subject> {
     let changed = |subject: Subject| {
@@ -196,7 +196,7 @@ pub fn of_diff(diff: &Diff) -> Vec<Subject> {
         let judged = match all.find(|one| one.declared) {
             Some(one) if one.one_start => Err(Unjudged::OneStart),
             Some(one) if one.verdict.is_some() => Ok((one.metric, one.change)),
-            // The new run may have what the old one lacks.
+            // The new run may have cases that the old run lacks.
             _ => subject.judged.and(Err(Unjudged::WithoutInterval)),
         };
         Subject { judged, ..subject }

@@ -1,4 +1,4 @@
-//! Whether a difference matters: what it saves per request, and for which handlers that is more than the margin.
+//! Materiality of a difference: the saving per request, and the handlers for which it exceeds the margin.
 //!
 //! `docs/methodology/materiality.md` has the derivation.
 
@@ -11,9 +11,10 @@ use super::{
     trials::Trials,
 };
 
-/// From the ratio of a comparison and the figure of the reference, so that it agrees with both. Mean times for the
-/// throughput, medians for the median latency (an open loop has nothing else), and for CPU per request the roles that
-/// share the machine with the link. `None` for other metrics, and where requests are lost: who loses more saves nothing.
+/// The materiality of a comparison, from its ratio and the figure of the reference, so that it agrees with both. For
+/// the throughput, times are means. For the median latency they are medians, because an open loop has nothing else. CPU
+/// time per request is that of the services. `None` for other metrics, and if requests are lost, because losing more
+/// saves nothing.
 pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
     let Comparison {
         case,
@@ -25,14 +26,14 @@ pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Opti
         return None;
     }
     let load = &trials.plan(case)?.load;
-    // Nor does a sender that gets no reply wait for a handler.
+    // A sender without replies does not wait for a handler either.
     let is_one_way = cases::sending(trials, case).is_some();
     let queues = load.is_open() || load.connections > 1 || is_one_way;
     let figure = absolute.own(reference, *metric)?;
     let ratio = comparison.ratio;
     let (spent_us, ratio, advises) = match metric {
         Metric::Throughput => (
-            // The mean time of a request by Little's law: connections divided by throughput.
+            // The mean time of a request, by Little's law: connections divided by throughput.
             f64::from(load.connections.max(1)) * 1e6 / figure.value,
             ratio.inverse(),
             !queues,
@@ -57,8 +58,8 @@ fn uncertainty(trials: &Trials, figure: &Figure) -> f64 {
         .map_or(0.0, |log| log.half_width(trials.confidence()).exp_m1())
 }
 
-/// What is saved of a time, given the ratio of what remains. Each end deviates by the uncertainty of the ratio and by
-/// that of the time, which are added as squares. An end at a ratio of 1 saves nothing, however long the time.
+/// The saved part of a time, given the ratio of the remaining part. Each end deviates by the uncertainties of the ratio
+/// and of the time, added as squares. An end at a ratio of 1 saves nothing, whatever the time.
 fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
     // Finite, because JSON has no infinity.
     let at = |ratio: f64| (spent_us * (1.0 - ratio)).clamp(f64::MIN, f64::MAX);
@@ -72,9 +73,9 @@ fn saved(spent_us: f64, uncertainty: f64, remains: &Interval) -> Interval {
     }
 }
 
-/// The length of a handler, in addition to what was measured, at which the saved time is the margin of the whole:
-/// |saved| = margin · (handler + spent). 0 if it is less already. With a margin of 0, every difference matters. If
-/// nothing is known to be saved or lost, it begins at 0.
+/// The length of a handler, in addition to the measured time, at which the saving equals the margin of the whole:
+/// |saved| = margin · (handler + spent). 0 if the saving is already less. With a margin of 0, every difference matters.
+/// If a saving of 0 is possible, the interval begins at 0.
 fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
     let handler_ms = |saved_us: f64| {
         if margin > 0.0 {
@@ -94,7 +95,7 @@ fn break_even(saved: &Interval, spent_us: f64, margin: f64) -> Measured {
     Measured::of("ms", ends)
 }
 
-/// How many more cores than the case the reference needs at 1,000 requests per second.
+/// Additional cores that the reference needs at 1,000 requests per second.
 fn cores_saved(absolute: &Absolute, case: &str, reference: &str) -> f64 {
     let figure = |case| absolute.figure(case, Metric::CpuPerRequest);
     let cpu_us = |case| figure(case).map_or(0.0, |figure| figure.value);

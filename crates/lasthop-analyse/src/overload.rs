@@ -1,6 +1,6 @@
-//! What a run with overload found: capacity, and for each offered load correct replies, errors, and the recovery.
+//! The results of a run with overload: capacity, and correct replies, errors and recovery for each offered load.
 //!
-//! Each figure is of one trial; a [`Span`] has them of all repetitions.
+//! Each figure is of one trial. A [`Span`] has the figures of all repetitions.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_model::{
@@ -18,20 +18,20 @@ use super::{
     summary::{Overload, OverloadCase, OverloadPoint, Recovery, Span, Wrong},
 };
 
-/// A load is served if no more than this share of its requests has no correct reply.
+/// A load is served if at most this share of its requests has no correct reply.
 const UNSERVED: f64 = 0.01;
-/// The usual load tells nothing if a smaller share of it has a correct reply.
+/// The least share of correct replies at the usual load that makes it a usable standard.
 const USUAL: f64 = 0.95;
-/// Consecutive parts of the usual load after which it is as usual again.
+/// Consecutive parts of the usual load that show that the service has recovered.
 const STEADY: usize = 3;
 const NANOSECONDS: f64 = 1e9;
 
-/// `None` for a run without overload.
+/// The results; `None` for a run without overload.
 pub fn summarise(data: &RunData) -> Option<Overload> {
     let settings = data.header.settings.overload.as_ref()?;
     let cases = data.header.cases.iter().map(|plan| {
         let trials: Vec<&OverloadTrial> = data.overloads().filter(|trial| trial.case == plan.case).collect();
-        // The capacity comes from closed loops, which have no multiple of it.
+        // The capacity comes from closed loops, which are not a multiple of it.
         let closed = trials.iter().filter(|trial| trial.times.is_none());
         OverloadCase {
             case: plan.case.clone(),
@@ -64,9 +64,9 @@ fn foreign_share(data: &RunData) -> f64 {
     used.max(0) as f64 / (wall.max(1) as f64 * f64::from(cpus))
 }
 
-/// The stage of a trial whose load is in question.
+/// The stage of a trial with the offered load.
 fn load(trial: &OverloadTrial) -> Option<&StageResult> {
-    // After the usual load, and before it comes again.
+    // The first stage is the usual load, which also follows.
     trial.result.stages.get(1)
 }
 
@@ -114,7 +114,7 @@ fn is_served(load: &StageResult) -> bool {
     share(load, wrong + load.not_sent + load.unanswered()) <= UNSERVED
 }
 
-/// A name for a way to end: `status-502`, `reset`.
+/// The name of an outcome, such as `status-502` or `reset`.
 fn name(kind: WrongKind) -> String {
     match kind {
         (ErrorClass::WrongStatus, Some(status)) => format!("status-{status}"),
@@ -122,7 +122,7 @@ fn name(kind: WrongKind) -> String {
     }
 }
 
-/// The ways to end of a load, the most frequent first. Where a repetition has none of them, it has 0.
+/// The wrong outcomes of a load, most frequent first. A repetition without an outcome has a 0.
 fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
     let mut kinds: IndexMap<WrongKind, (u64, Histogram, String)> = IndexMap::new();
     for wrong in loads.iter().flat_map(|load| &load.wrong) {
@@ -171,9 +171,9 @@ fn recovery(trials: &[&OverloadTrial]) -> Option<Recovery> {
     })
 }
 
-/// Seconds from the end of the load until the usual one is answered as before: as many right, the median no longer than
-/// the 99th percentile before. The first `None` where there is nothing to tell, the second where it took longer than
-/// was looked at.
+/// Seconds from the end of the load until the usual load is served as before: as many correct replies, and a median no
+/// longer than the earlier 99th percentile. The outer `None` if there is no basis to judge, the inner `None` if
+/// recovery took longer than the observation.
 fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
     let [before, _, after] = stages else { return None };
     let mut usual = Histogram::new();
@@ -187,7 +187,7 @@ fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
     let length = after.counted_ns as f64 / NANOSECONDS / after.slots.len() as f64;
     let first = after.slots.windows(STEADY).position(|slots| {
         slots.iter().all(|slot| {
-            // A part in which nothing was due shows nothing.
+            // A part without due requests shows nothing.
             slot.due > 0 && slot.right.count() as f64 >= right * slot.due as f64 && slot.right.quantile(0.5) <= limit
         })
     });
@@ -195,7 +195,7 @@ fn recovered(stages: &[StageResult]) -> Option<Option<f64>> {
 }
 
 impl Span {
-    /// `None` without values.
+    /// The span of values; `None` without values.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);

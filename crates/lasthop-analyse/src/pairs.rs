@@ -1,4 +1,4 @@
-//! Trials of a case and of its reference in the same blocks, and what is known of their ratio.
+//! Trials of a case and of its reference in the same blocks, and estimates of their ratio.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{
@@ -18,16 +18,16 @@ pub struct Pairs<'a> {
     pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
 }
 
-/// A comparison, and the logarithm of its ratio with its standard error.
+/// A comparison, with the logarithm of its ratio and the standard error.
 pub struct Compared {
     pub comparison: Comparison,
     pub log_ratio: Estimate,
-    /// What each block counts for; empty if all count alike.
+    /// Weights of blocks; empty if all count alike.
     pub weights: Vec<(Place, f64)>,
 }
 
 impl<'a> Pairs<'a> {
-    /// `None` for a reference.
+    /// The pairs of a case; `None` for a reference.
     pub fn of(trials: &Trials<'a>, case: &'a CasePlan) -> Option<Self> {
         let name = case.reference.as_deref()?;
         let reference = trials.plan(name)?;
@@ -42,7 +42,7 @@ impl<'a> Pairs<'a> {
         self.blocks.chunk_by(|a, b| a.0.0 == b.0.0).count()
     }
 
-    /// The same of the first half of each round, and of the second.
+    /// The pairs of the first half of each round, and those of the second.
     pub fn halves_of_rounds(&self) -> [Self; 2] {
         let rounds = || self.blocks.chunk_by(|a, b| a.0.0 == b.0.0);
         let of = |blocks: Vec<_>| Self {
@@ -50,7 +50,7 @@ impl<'a> Pairs<'a> {
             reference: self.reference,
             blocks,
         };
-        // The middle block of an odd number is in neither half.
+        // With an odd number, the middle block is in neither half.
         let early = rounds().flat_map(|round| &round[..round.len() / 2]).copied().collect();
         let late = rounds()
             .flat_map(|round| &round[round.len().div_ceil(2)..])
@@ -72,7 +72,7 @@ impl<'a> Pairs<'a> {
         grouped(self.placed(quantity).map(|(place, value)| (place.0, value)))
     }
 
-    /// The same, each with its place.
+    /// Logarithms of the ratios of a quantity, each with its place.
     pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, f64)> {
         self.blocks.iter().filter_map(move |&(place, ours, theirs)| {
             let value = (quantity(ours)? / quantity(theirs)?).ln();
@@ -80,7 +80,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// `None` if the trials of one of the two do not show them.
+    /// Merged latencies of the two; `None` if the trials of one are not steady enough to show them.
     pub fn latencies(&self, trials: &Trials) -> Option<MergedPairs> {
         if ![self.case, self.reference]
             .iter()

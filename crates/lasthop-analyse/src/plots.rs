@@ -1,4 +1,4 @@
-//! What plots show of a record and a summary does not: distributions of latencies, and every trial.
+//! Data for plots that a summary lacks: distributions of latencies, and every trial.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_protocol::{Histogram, TrialResult};
@@ -11,10 +11,10 @@ use super::{
     trials::{self, Trials},
 };
 
-/// How many points of a percentile curve there are for each further nine (90 %, 99 %, 99.9 %).
+/// Points of a percentile curve for each further nine (90 %, 99 %, 99.9 %).
 const POINTS: u32 = 16;
 
-/// How many bins of a distribution there are from one power of ten to the next.
+/// Bins of a distribution per power of ten.
 const BINS: f64 = 30.0;
 
 /// The plots of one case, in the order of the summary's cases.
@@ -91,7 +91,7 @@ impl TrialColumns {
 }
 
 impl Latencies {
-    /// Those of a histogram.
+    /// The latencies of a histogram.
     fn of(all: &Histogram) -> Self {
         let bin = |nanoseconds: u64| ((nanoseconds.max(1) as f64).log10() * BINS).floor() as i32;
         let total = all.count().max(1) as f64;
@@ -110,7 +110,7 @@ impl Latencies {
     }
 }
 
-/// Up to the slowest request, which is the percentile of all but one.
+/// The percentile curve up to the slowest request, which is the percentile of all but one.
 fn curve(all: &Histogram, total: f64) -> Vec<(f64, f64)> {
     let last = total.log10();
     let steps = (last * f64::from(POINTS)).ceil() as u32;
@@ -121,7 +121,7 @@ fn curve(all: &Histogram, total: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Four significant digits: more than a plot shows, and half the bytes.
+/// Rounds to four significant digits: more than a plot shows, with half the bytes.
 fn short(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -1,5 +1,5 @@
-//! The ratios so far that verdicts are about: of throughputs, or in an open loop of median response times. Called
-//! between rounds, while nothing is measured.
+//! The progress of a run: the ratios so far that verdicts are about, of throughputs or, in open loops, of median
+//! response times. Called between rounds, when nothing is measured.
 
 use lasthop_model::record::CasePlan;
 use lasthop_record::data::RunData;
@@ -18,7 +18,7 @@ use super::{
     trials::{self, Trials, grouped},
 };
 
-/// Degrees of freedom within rounds, from which on a comparison says how far rounds differ.
+/// The fewest degrees of freedom within rounds with which a comparison shows how far rounds differ.
 const LEAST_WITHIN: usize = 8;
 
 /// A comparison so far.
@@ -26,35 +26,35 @@ const LEAST_WITHIN: usize = 8;
 pub struct ProgressLine {
     pub case: String,
     pub reference: String,
-    /// The metric by which the two are compared.
+    /// The metric of the comparison.
     pub metric: Metric,
-    /// Case divided by reference; `None` before the second common block. At the confidence level that decides about
-    /// stopping ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so somewhat wider than in the report
-    /// of a run that ends with its budget.
+    /// Case divided by reference; `None` before the second common block. The confidence level is that for stopping
+    /// ([`LOOKS_CONFIDENCE`](lasthop_stats::stopping::LOOKS_CONFIDENCE)), so that the interval is somewhat wider than
+    /// in the report of a run that ends with its budget.
     pub ratio: Option<Interval>,
     pub rounds: usize,
     pub blocks: usize,
-    /// Variance of the logarithm between rounds, as a multiple of that between the blocks of a round. `None` before
-    /// eight blocks more than rounds.
+    /// Variance of the logarithm between rounds, as a multiple of that between the blocks of a round. `None` until
+    /// there are eight blocks more than rounds.
     pub luck: Option<f64>,
-    /// Whether it has the precision asked for.
+    /// Whether the ratio has the requested precision.
     pub precise: bool,
-    /// Whether there were rounds enough to stop, and the verdict would not be `undecided`.
+    /// Whether there are enough rounds to stop, and the verdict would not be `undecided`.
     pub decided: bool,
 }
 
 /// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// One for each case that has a reference.
+    /// A line for each case with a reference.
     pub lines: Vec<ProgressLine>,
-    /// Whether every such ratio has the precision asked for. In a run without comparisons, whether every case's own
-    /// figure has. Cases that never worked do not count.
+    /// Whether every ratio has the requested precision; in a run without comparisons, whether every case's own figure
+    /// does. Cases that never worked do not count.
     pub precise: bool,
 }
 
-/// Whether to look at a run after this many rounds. A look takes time proportional to the number of trials, so there is
-/// one after each round up to the 200th, and then one after each 1 % more. This keeps the total cost linear instead of
+/// Whether a look is due after this many rounds. The time of a look is proportional to the number of trials, so a look
+/// is due after each round up to the 200th, and then after each 1 % more. This makes the total cost linear instead of
 /// quadratic.
 #[must_use]
 pub fn is_due(rounds: u32) -> bool {
@@ -84,8 +84,8 @@ pub fn look(data: &RunData) -> Look {
     }
 }
 
-/// Seconds after which half of the intervals of a run would be within ±`width`, and all of them, by the square-root law.
-/// `None` where a comparison has no interval.
+/// Seconds after which half of a run's intervals would be within ±`width`, and those after which all would, by the
+/// square-root law. `None` if a comparison has no interval.
 #[must_use]
 pub fn seconds_to(data: &RunData, width: f64) -> Option<[f64; 2]> {
     let seconds = |line: &ProgressLine| {
@@ -110,7 +110,7 @@ fn line(trials: &Trials, pairs: &Pairs, log: Option<Estimate>) -> ProgressLine {
         reference: pairs.reference.case.clone(),
         metric: Metric::primary(&pairs.case.load),
         decided: pairs.rounds() >= LEAST_ROUNDS
-            // Whether a ratio is decided does not depend on which direction is the better one.
+            // Whether a ratio is decided does not depend on the good direction.
             && ratio.is_some_and(|ratio| verdict(&ratio, margin, Better::More) != Verdict::Undecided),
         ratio,
         rounds: pairs.rounds(),
@@ -126,7 +126,7 @@ fn luck(pairs: &Pairs) -> Option<f64> {
     Some(found.between / found.within)
 }
 
-/// Rounds, and what is known of the logarithm.
+/// The number of rounds, and the logarithm with its standard error.
 type SoFar = (usize, Option<Estimate>);
 
 fn value(trials: &Trials, plan: &CasePlan) -> Option<SoFar> {

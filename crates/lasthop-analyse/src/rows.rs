@@ -1,22 +1,22 @@
-//! Every trial as a row, for tools that make their own statistics.
+//! Every trial as a row, for tools with their own statistics.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_record::data::RunData;
 
 use super::trials::{self, Trials};
 
-/// A trial with an answer.
+/// A trial with replies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialRow {
-    /// Place of its case in the summary.
+    /// Index of the case in the summary.
     pub case: usize,
     pub round: u32,
     pub block: u32,
-    /// Place within the block.
+    /// Position within the block.
     pub position: u32,
-    /// Seconds since the run began.
+    /// Start, in seconds since the run began.
     pub at: f64,
-    /// Seconds that were measured.
+    /// Length of the measure phase, in seconds.
     pub seconds: f64,
     pub requests: u64,
     pub errors: u64,
@@ -24,16 +24,16 @@ pub struct TrialRow {
     pub bytes: u64,
     /// Correct replies per second.
     pub rate: f64,
-    /// Microseconds at each of [`QUANTILES`]; `None` if the driver has no latencies.
+    /// Latency in microseconds at each of [`QUANTILES`]; `None` if the driver does not report latencies.
     pub latencies: Option<[f64; QUANTILES.len()]>,
-    /// The driver's CPU time, microseconds per request.
+    /// The driver's CPU time, in microseconds per request.
     pub driver_cpu: f64,
 }
 
 /// Quantiles of the latency, and their names.
 pub const QUANTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p999"), (1.0, "max")];
 
-/// All trials of a record that have an answer, case by case, in order.
+/// All trials of a record that have replies, case by case, in order.
 #[must_use]
 pub fn rows(data: &RunData) -> Vec<TrialRow> {
     let trials = Trials::new(data);

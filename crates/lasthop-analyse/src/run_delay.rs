@@ -1,7 +1,7 @@
-//! Run delay: how long the threads of each role were runnable but not running.
+//! Run delay: the time in which the threads of a role were runnable but not running.
 //!
-//! Per correct reply, like CPU time: the driver's in the measure phase, the services' in the whole trial. Trials in
-//! which it was not measured are left out.
+//! Figures are per correct reply, like CPU time: the driver's in the measure phase, the services' in the whole trial.
+//! Trials without a measurement are left out.
 
 use indexmap::IndexMap;
 use lasthop_model::record::MeasuredTrial;
@@ -17,7 +17,7 @@ use super::{
     trials::{self, DRIVER, Trials, grouped},
 };
 
-/// What was measured for one role in one or more trials.
+/// Sums for one role over one or more trials.
 #[derive(Clone, Copy, Default)]
 struct Waited {
     delay_ns: u64,
@@ -26,7 +26,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// `None` if it was not measured.
+    /// The measurement of a trial; `None` if there is none.
     fn of(trial: &MeasuredTrial, role: &str) -> Option<Self> {
         if role == DRIVER {
             let cost = &trial.result.cost;
@@ -52,18 +52,18 @@ impl Waited {
         }
     }
 
-    /// Microseconds per request.
+    /// Run delay in microseconds per request.
     fn totals(self) -> Totals {
         Totals::of(self.delay_ns as f64 / 1e3, self.requests)
     }
 }
 
-/// The driver, then the services that were observed with a case.
+/// The driver, then the services observed in a case.
 fn roles<'a>(trials: &Trials<'a>, case: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     std::iter::once(DRIVER).chain(cases::roles(trials, case))
 }
 
-/// For the roles that were measured at least once.
+/// Run delay of the roles that were measured at least once.
 pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
     let of_role = |role: &str| {
         let sum = trials
@@ -81,8 +81,8 @@ pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
         .collect()
 }
 
-/// Only with the metric that the verdict is about. `None` for the others, if requests are lost, or if fewer than two
-/// blocks have it for both.
+/// The saved run delay, for the metric of the verdict. `None` for other metrics, if requests are lost, or if fewer than
+/// two blocks have a measurement of both.
 pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelaySaved> {
     let arrive = || cases::both_arrive(trials, &pairs.case.case, &pairs.reference.case);
     if trials.ratios_only || metric != Metric::primary(&pairs.case.load) || !arrive() {
@@ -102,7 +102,7 @@ pub fn saved(trials: &Trials, pairs: &Pairs, metric: Metric) -> Option<RunDelayS
     (saved.all.is_some() || !saved.roles.is_empty()).then_some(saved)
 }
 
-/// For all services in a trial; `None` unless it is known for each that ran.
+/// Run delay of all services in a trial; `None` unless known for each service that ran.
 fn all(trial: &MeasuredTrial) -> Option<Totals> {
     let services = trial.observations.roles.values();
     let ran = services.filter(|usage| usage.cpu_ns > 0 || usage.run_delay_ns.is_some());
@@ -110,7 +110,7 @@ fn all(trial: &MeasuredTrial) -> Option<Totals> {
     Some(Totals::of(delay_ns as f64 / 1e3, trials::served(trial)))
 }
 
-/// The reference's minus the case's, in microseconds per request, over the blocks that contain both.
+/// The reference's run delay minus the case's, in microseconds per request, over the blocks that contain both.
 fn difference(
     trials: &Trials,
     pairs: &Pairs,
@@ -130,7 +130,7 @@ fn difference(
     let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
     let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
     let less = Interval {
-        // Not `-x`, which makes -0 of 0.
+        // Not `-x`, because that turns 0 into -0.
         estimate: 0.0 - more.estimate,
         low: 0.0 - more.high,
         high: 0.0 - more.low,
@@ -150,7 +150,7 @@ mod tests {
         testing::{comparison, each_trial, healthy},
     };
 
-    /// Run delay of driver and server in microseconds per request.
+    /// Sets the run delay of driver and server, in microseconds per request.
     fn wait(data: &mut RunData, case: &str, driver: f64, server: f64) {
         each_trial(data, case, |trial| {
             trial.result.cost.run_delay_ns = Some((trial.result.requests as f64 * driver * 1e3) as u64);
@@ -159,7 +159,7 @@ mod tests {
         });
     }
 
-    /// By Unix socket 2 and 6 µs, over TCP 3 and 20.
+    /// A run with 2 µs (driver) and 6 µs (server) over the Unix socket, 3 µs and 20 µs over TCP.
     fn waiting() -> RunData {
         let mut data = healthy();
         wait(&mut data, "unix", 2.0, 6.0);
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Now and then something else takes the CPU: no difference is known.
+    /// Occasional other load widens the interval, so that no difference is known.
     #[test]
     fn scatter_is_in_the_interval() {
         let mut data = waiting();
@@ -238,7 +238,7 @@ mod tests {
         let saved = saved_by_unix(&summary, Metric::Throughput).unwrap();
         assert!(saved.roles.len() == 1 && is(&saved.roles["server"], 14.0), "{saved:?}");
 
-        // Trials that know nothing do not count as trials without.
+        // Trials without a measurement do not count as trials without run delay.
         each_trial(&mut data, "tcp", |trial| {
             if trial.block == 0 {
                 trial.observations.roles["server"].run_delay_ns = None;

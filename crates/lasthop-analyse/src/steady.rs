@@ -1,4 +1,4 @@
-//! Whether the trials of a case show it as it is under steady load.
+//! Steady load: whether the trials of a case show it.
 
 use lasthop_model::record::CasePlan;
 use lasthop_protocol::{
@@ -8,10 +8,10 @@ use lasthop_protocol::{
 
 use super::trials::Trials;
 
-/// Among so many trials, the worst does not count: one stall contradicts no law.
+/// The fewest trials among which the worst does not count, because a single stall contradicts no law.
 const FEW: usize = 4;
 
-/// Little's law for a case; `None` where it says nothing: an open loop, a driver that is not lasthop's, no latencies.
+/// Little's law for a case; `None` if it tells nothing: for an open loop, a foreign driver, or without latencies.
 pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
     let proof = trials
         .proofs(&plan.case)
@@ -27,14 +27,14 @@ pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
     )
 }
 
-/// Replies of a case that are slow for its trials.
+/// Slow replies of a case, and the length of its trials.
 #[derive(Clone, Copy, Debug)]
 pub struct TooShort {
     pub slow_ns: u64,
     pub trial_ns: u64,
 }
 
-/// Whether the slow replies of a case take longer than a third of its trials; `None` also where nothing replies: a send
+/// The slow replies of a case, if they take longer than a third of its trials. `None` also without replies: a send
 /// waits for the receiver, and is not cut off.
 pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
     let service = |result: &TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
@@ -47,7 +47,7 @@ pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
         return None;
     }
     let mut slow = Slow::default();
-    // Of a few trials, all count: seen twice, the worst has a twin.
+    // Of a few trials, all count: seen twice, even the worst is not alone.
     let repeats = if trials.count(&plan.case) < FEW { 2 } else { 1 };
     for trial in (0..repeats).flat_map(|_| trials.of(&plan.case)) {
         trial.result.service_time.iter().for_each(|times| slow.see(times));
@@ -64,10 +64,10 @@ fn is_one_way(trials: &Trials, plan: &CasePlan) -> bool {
         .any(|proof| proof.spec.protocol.receipt().is_some())
 }
 
-/// Whether the latencies of a case may be shown.
+/// Whether the latencies of a case can be shown.
 pub fn is_steady(trials: &Trials, plan: &CasePlan) -> bool {
     plan.load.is_open()
         || (little(trials, plan).is_none_or(|little| little.holds())
-            // A reply that is shorter than a trial is seen whole, however slow it is for the trial.
+            // A reply shorter than a trial is measured in full, even if it is slow for the trial.
             && too_short(trials, plan).is_none_or(|short| short.slow_ns <= short.trial_ns))
 }

@@ -1,6 +1,6 @@
-//! The result of a run: the content of every report and, through serde, the JSON for programs.
+//! The summary of a run: the content of every report and, through serde, the JSON for programs.
 //!
-//! Keys are stable. New ones may be added, but none is renamed or removed without a new [`SCHEMA`].
+//! Keys are stable: keys may be added, but none is renamed or removed without a new [`SCHEMA`].
 
 use std::path::PathBuf;
 
@@ -108,13 +108,13 @@ pub struct Summary {
     pub failures: Vec<Failure>,
 }
 
-/// What reports of earlier versions compare that do not say it.
+/// The compared factor in reports of earlier versions, which do not name it.
 fn transport() -> String {
     TRANSPORT.to_owned()
 }
 
 impl Summary {
-    /// Decides what to do, by verdicts and checks as they are.
+    /// Makes the decision, from the present verdicts and checks.
     pub fn decide(&mut self) {
         let perhaps: Vec<_> = self
             .comparisons
@@ -132,26 +132,26 @@ impl Summary {
         self.cases.iter().find(|case| case.case == name)
     }
 
-    /// A case against its reference by one metric; `None` for a reference.
+    /// The comparison of a case with its reference by a metric; `None` for a reference.
     #[must_use]
     pub fn comparison(&self, case: &CaseSummary, metric: Metric) -> Option<&Comparison> {
         let mut all = self.comparisons.iter();
         all.find(|one| one.case == case.case && one.metric == metric)
     }
 
-    /// The check by which a case must not be used, or by which its reference must not.
+    /// The check by which a case or its reference must not be used.
     #[must_use]
     pub fn invalid(&self, case: &str, reference: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.forbids(case, reference))
     }
 
-    /// The verdict on one case against another alternative, if they were compared; undecided where it may be chance
-    /// among so many.
+    /// The verdict on a case against another alternative, if they were compared; undecided if the difference may be
+    /// chance among so many.
     #[must_use]
     pub fn against(&self, case: &str, other: &str, metric: Metric) -> Option<Verdict> {
         let is = |one: &&Comparison, case: &str, other: &str| (one.case == case) && (one.reference == other);
         let mut of_metric = self.alternatives.iter().filter(|one| one.metric == metric);
-        // Each two are compared once, in either order.
+        // Every two alternatives are compared once, in either order.
         let found = of_metric.find(|one| is(one, case, other) || is(one, other, case))?;
         Some(match found.verdict {
             _ if found.may_be_chance() => Verdict::Undecided,
@@ -346,7 +346,7 @@ pub struct ThreadTime {
 }
 
 impl Explained {
-    /// The title of a layer. One without a title goes by its id.
+    /// The title of a layer, or its id if there is no title.
     #[must_use]
     pub fn title<'a>(&'a self, layer: &'a str) -> &'a str {
         self.layers.get(layer).map_or(layer, String::as_str)
@@ -354,7 +354,8 @@ impl Explained {
 }
 
 impl ProfiledCase {
-    /// Microseconds per correct reply by id of the layer, over driver and services; `None` is what no layer has.
+    /// Microseconds per correct reply by id of the layer, over driver and services; `None` is the key for samples
+    /// without a layer.
     #[must_use]
     pub fn by_layer(&self) -> IndexMap<Option<&str>, f64> {
         let mut sums = IndexMap::new();
@@ -615,13 +616,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// CPU time per request of the services, in microseconds.
+    /// CPU time of the services per request, in microseconds.
     #[must_use]
     pub fn cpu_total(&self) -> f64 {
         self.cpu_per_request.total()
     }
 
-    /// Context switches per request of the services.
+    /// Context switches of the services per request.
     #[must_use]
     pub fn switches_total(&self) -> f64 {
         let all = self.switches_per_request.iter();
@@ -629,13 +630,13 @@ impl Metrics {
         services.map(|(_, switches)| switches).sum()
     }
 
-    /// How many CPUs the services keep busy.
+    /// Number of CPUs that the services keep busy.
     #[must_use]
     pub fn cpus_busy(&self) -> f64 {
         self.cpu_total() * self.throughput.interval.estimate / 1e6
     }
 
-    /// Run delay per request of the services, in microseconds; `None` unless it is known for each that ran.
+    /// Run delay of the services per request, in microseconds; `None` unless known for each service that ran.
     #[must_use]
     pub fn run_delay_total(&self) -> Option<f64> {
         let of = |role: &str| self.run_delay.get(role).map(|delay| delay.us_per_request);
@@ -648,19 +649,19 @@ impl Metrics {
     }
 }
 
-/// What each role costs per correct reply, as reports show it. A new one is an entry of [`PER_REQUEST`], beside its
-/// field in [`Metrics`].
+/// A metric of each role per correct reply, as reports show it. To add a metric, add an entry to [`PER_REQUEST`] and a
+/// field to [`Metrics`].
 #[derive(Debug)]
 pub struct PerRequest {
-    /// The title of its column for the services together.
+    /// Title of the column for all services together.
     pub title: &'static str,
-    /// What a heading calls it.
+    /// Name in headings.
     pub heading: &'static str,
-    /// The roles that have it.
+    /// The roles that have the metric.
     pub roles: fn(&Metrics) -> Vec<&str>,
-    /// Of the services together; `None` if it is not known.
+    /// The total of the services; `None` if unknown.
     pub total: fn(&Metrics) -> Option<f64>,
-    /// Its columns of CSV, with the role in the place of `ROLE`.
+    /// Columns of CSV, with `ROLE` in place of the role.
     pub csv: &'static [(&'static str, ValueOf)],
 }
 
@@ -689,7 +690,7 @@ pub static PER_REQUEST: [PerRequest; 3] = [
         heading: "run delay µs",
         roles: |metrics| metrics.run_delay.keys().map(String::as_str).collect(),
         total: Metrics::run_delay_total,
-        // Per request, and as a share of run delay and CPU time.
+        // Run delay per request, and as a share of run delay and CPU time.
         csv: &[
             ("run_delay_ROLE_us", |metrics, role| {
                 Some(metrics.run_delay.get(role)?.us_per_request)
@@ -701,48 +702,48 @@ pub static PER_REQUEST: [PerRequest; 3] = [
     },
 ];
 
-/// A figure of a case as reports show it. A new one is an entry of [`COLUMNS`], beside its field.
+/// A figure of a case, as reports show it. To add a figure, add an entry to [`COLUMNS`] and a field.
 #[derive(Debug)]
 pub struct CaseColumn {
-    /// Its name in CSV, which says the unit.
+    /// Name in CSV, which includes the unit.
     pub name: &'static str,
     pub value: CaseValue,
-    /// How it is shown to people; `None` if only machines read it.
+    /// The form for people; `None` if only programs read the figure.
     pub shown: Option<Shown>,
 }
 
-/// Where the value of a column comes from.
+/// The source of a column's values.
 #[derive(Debug)]
 pub enum CaseValue {
     Of(fn(&CaseSummary) -> Option<f64>),
-    /// With an interval, whose ends have columns of their own in CSV.
+    /// A value with an interval, whose ends have columns of their own in CSV.
     Measured(fn(&Metrics) -> Option<&Measured>),
-    /// Only in runs where nothing comes back.
+    /// A value of loads that send one way.
     OneWay(fn(&OneWay) -> Option<f64>),
 }
 
 /// A column of a table for people, which is left out if no case has a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
-    /// Its place among the others.
+    /// Position among the other columns.
     pub place: u8,
     pub title: &'static str,
     pub writing: Writing,
 }
 
-/// How values of a column are written.
+/// The format of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
-    /// To three digits.
+    /// Three significant digits.
     Rate,
-    /// As it was asked for.
+    /// As requested.
     Asked,
-    /// Under the name of the unit that suits the column.
+    /// Bytes, with the unit that suits the column.
     Bytes,
-    /// Microseconds, all such columns in the same unit.
+    /// Microseconds; all such columns have a common unit.
     Latency,
     Lag,
-    /// In percent.
+    /// Per cent.
     Share,
 }
 
@@ -776,13 +777,13 @@ fn open_loop(case: &CaseSummary) -> Option<&OpenLoop> {
     case.metrics.as_ref()?.open_loop.as_ref()
 }
 
-/// Requests/s, which bytes/s replace where cases move bulk.
+/// Requests/s, replaced by bytes/s for bulk transfers.
 pub const THROUGHPUT: &str = "throughput_per_s";
 pub const BANDWIDTH: &str = "bandwidth_bytes_per_s";
-/// What roles cost per request ([`PER_REQUEST`]) follows this in CSV.
+/// In CSV, the metrics of [`PER_REQUEST`] follow this column.
 pub const LATENCY_MAX: &str = "latency_max_us";
 
-/// In the order of CSV. Those of open loops and of one-way loads are empty elsewhere.
+/// All columns in the order of CSV. Those of open loops and of one-way loads are empty for other loads.
 pub static COLUMNS: [CaseColumn; 22] = {
     use CaseValue::{Measured, Of, OneWay};
     [
@@ -827,19 +828,19 @@ pub static COLUMNS: [CaseColumn; 22] = {
 };
 
 impl CpuPerRequest {
-    /// The driver's, then the services'.
+    /// The driver's CPU time, then that of the services.
     pub fn of_all(&self) -> impl Iterator<Item = (&str, f64)> {
         let services = self.roles.iter().map(|(role, cpu)| (role.as_str(), *cpu));
         std::iter::once(("driver", self.driver)).chain(services)
     }
 
-    /// Of the services, by which cases are compared.
+    /// The total of the services, by which cases are compared.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.roles.values().sum()
     }
 
-    /// Multiplies those of the services.
+    /// Multiplies the services' CPU times.
     pub fn scale(&mut self, factor: f64) {
         self.roles.values_mut().for_each(|cpu| *cpu *= factor);
     }
@@ -948,7 +949,7 @@ impl Metric {
         Self::CpuPerRequest,
     ];
 
-    /// The metric declared in advance for a load, which verdict sentences are about.
+    /// The metric that is declared in advance for a load, and that verdict sentences are about.
     #[must_use]
     pub fn primary(load: &LoadSummary) -> Self {
         if load.is_open() {
@@ -1018,7 +1019,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether it is one of a difference.
+    /// Whether the verdict is a difference.
     #[must_use]
     pub fn differs(self) -> bool {
         matches!(self, Self::Faster | Self::Slower)
@@ -1129,7 +1130,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether a case must not be compared with its reference because of this.
+    /// Whether the check forbids comparing a case with its reference.
     #[must_use]
     pub fn forbids(&self, case: &str, reference: &str) -> bool {
         let case_or_run = self.case.as_deref();

@@ -42,15 +42,15 @@ pub const TCP: Truth = Truth {
     rate: 20_000.0,
     service_cpu_us: 20.0,
 };
-/// 1.3 times as many requests per second as `TCP`, at 0.7 times the CPU time.
+/// A case with 1.3 times the requests per second of `TCP`, at 0.7 times the CPU time.
 pub const UNIX: Truth = Truth {
     transport: Transport::Unix,
     rate: 26_000.0,
     service_cpu_us: 14.0,
 };
 
-/// A run of each truth, the first being the reference of the others. Luck of a round is 0.5 %, noise of a trial 1 %,
-/// and the neighbours' noise that a block's trials share 5 %.
+/// A run with a case for each truth, of which the first is the reference of the others. The luck of a round is 0.5 %,
+/// the noise of a trial 1 %, and neighbours' noise, common to a block's trials, 5 %.
 pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     let mut data = counting_run(truths, rounds, blocks, 2_017);
     let mut draws = Draws::new(2_018);
@@ -63,7 +63,7 @@ pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     data
 }
 
-/// How far speeds scatter, as shares: by the start of the servers, between trials, and by neighbours in a block.
+/// Scatter of speeds, as shares: by the start of the servers, between trials, and by neighbours in a block.
 #[derive(Clone, Copy)]
 pub struct Noise {
     pub luck: f64,
@@ -77,12 +77,12 @@ const QUIET: Noise = Noise {
     neighbours: 0.05,
 };
 
-/// A run whose driver has no latencies.
+/// A run whose driver reports no latencies.
 pub fn counting_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64) -> RunData {
     noisy_run(truths, rounds, blocks, seed, QUIET)
 }
 
-/// The same beside other noise.
+/// A run with this noise, whose driver reports no latencies.
 pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter: Noise) -> RunData {
     let cases: Vec<CasePlan> = (0..truths.len()).map(|index| plan(truths, index)).collect();
     let mut draws = Draws::new(seed);
@@ -127,13 +127,12 @@ pub fn noisy_run(truths: &[Truth], rounds: u32, blocks: u32, seed: u64, scatter:
     }
 }
 
-/// Six rounds of five blocks: enough, and no check fires.
+/// Six rounds of five blocks, with which no check fires.
 pub fn healthy() -> RunData {
     run(&[TCP, UNIX], 6, 5)
 }
 
-/// The same run as open loops at this rate, all of it sent: requests responded as fast as they were served, after a lag
-/// of 1 µs.
+/// The run as open loops at this rate, with all requests sent. Response times are service times plus a lag of 1 µs.
 pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
     for case in &mut data.header.cases {
         (case.load.rate, case.load.arrivals) = (Some(rate), Some(Arrivals::Constant));
@@ -159,7 +158,7 @@ pub fn at_rate(mut data: RunData, rate: f64) -> RunData {
     data
 }
 
-/// What profile trials see of the server per request, in nanoseconds: by layer, and what has none.
+/// Samples of the server per request, in nanoseconds: by layer, and without a layer.
 pub struct Layers {
     pub case: &'static str,
     pub layers: &'static [(&'static str, f64)],
@@ -167,7 +166,7 @@ pub struct Layers {
 }
 
 /// Adds `per_round` profile trials of a thousand requests to each round, with a noise of 2 % for each layer. The driver
-/// spends 10 µs on the program; the kernel counts what the samples have.
+/// spends 10 µs on the program, and the kernel's account equals the samples.
 pub fn profile(data: &mut RunData, cases: &[Layers], per_round: u32) {
     const REQUESTS: u64 = 1_000;
     let rounds: Vec<u32> = data.rounds().map(|round| round.round).collect();
@@ -195,7 +194,7 @@ pub fn profile(data: &mut RunData, cases: &[Layers], per_round: u32) {
                 case: (*case).to_owned(),
                 at_ns: 0,
                 requests: REQUESTS,
-                // 0.9 times as fast as TCP, give or take.
+                // About 0.9 times as fast as TCP.
                 elapsed_ns: ns(1e9 / (0.9 * TCP.rate)),
                 requests_total: REQUESTS,
                 cost: DriverCost::default(),
@@ -239,7 +238,7 @@ fn role(layers: &[(&str, u64)], without: u64) -> RoleProfile {
     }
 }
 
-/// 1 give or take `share`, about evenly.
+/// A factor around 1, whose logarithm has the standard deviation `share`.
 fn noise(draws: &mut Draws, share: f64) -> f64 {
     let sum: f64 = (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
     (share * sum).exp()
@@ -415,7 +414,7 @@ fn proof(transport: Transport) -> CaseProof {
     }
 }
 
-/// 300 latencies about the mean time of a request on one connection.
+/// 300 latencies around the mean time of a request on one connection.
 fn latencies(draws: &mut Draws, result: &TrialResult) -> Histogram {
     let mean_ns = 1e9 / result.throughput();
     let mut latencies = Histogram::new();
@@ -477,7 +476,7 @@ pub fn each_trial(data: &mut RunData, case: &str, mut change: impl FnMut(&mut Me
     }
 }
 
-/// Every round, to be changed.
+/// All rounds, mutable.
 pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> {
     data.records.iter_mut().filter_map(|record| match record {
         TrialRecord::Round(round) => Some(&mut **round),
@@ -485,7 +484,7 @@ pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> 
     })
 }
 
-/// Changes what every round saw of a case.
+/// Changes the proof of a case in every round.
 pub fn each_proof(data: &mut RunData, case: &str, mut change: impl FnMut(&mut CaseProof)) {
     each_round(data)
         .filter_map(|round| round.cases.get_mut(case))

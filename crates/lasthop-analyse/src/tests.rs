@@ -42,7 +42,8 @@ fn a_known_ratio_is_found_and_judged() {
     assert_eq!(summary.checks, [], "a healthy run has no doubts");
 }
 
-/// A reading of what others took can depend on the transport and on the speed of a trial: it is in no figure.
+/// Readings of other programs' CPU time can depend on the transport and on the speed of a trial, so no figure uses
+/// them.
 #[test]
 fn what_others_took_moves_no_comparison() {
     let quiet = healthy();
@@ -80,7 +81,7 @@ fn a_case_is_described_by_totals() {
     assert_eq!((summary.rounds, summary.blocks), (6, 30));
 }
 
-/// 50 µs of a request become 38.5; the CPU time of 30 µs becomes 24.
+/// The time of a request falls from 50 µs to 38.5, and the CPU time from 30 µs to 24.
 #[test]
 fn materiality_is_in_microseconds_and_cores() {
     let summary = summarise(&healthy());
@@ -121,7 +122,7 @@ fn a_case_that_costs_saves_less_than_nothing() {
     assert!(matter.break_even.unwrap().interval.low > 0.0);
 }
 
-/// A handler makes each request of a queue wait once more: its saving is no saving of time.
+/// In a queue, a handler makes each request wait again, so that the saved part is no saving of time.
 #[test]
 fn time_saved_in_a_queue_is_no_advice() {
     let mut data = healthy();
@@ -143,7 +144,7 @@ fn time_saved_in_a_queue_is_no_advice() {
     }
 }
 
-/// The driver stands for the user's clients: what it saves is not the user's.
+/// The driver stands for the user's clients, whose savings are unknown.
 #[test]
 fn cpu_saved_is_that_of_the_services() {
     let by_cpu = |data: &RunData| comparison(&summarise(data), "unix", Metric::CpuPerRequest);
@@ -194,7 +195,7 @@ fn equal_records_and_seeds_give_equal_summaries() {
     assert_ne!(one.1, two.1);
 }
 
-/// A further case has draws of its own: the others' figures stay.
+/// An additional case has its own draws, so that the figures of the others stay.
 #[test]
 fn figures_do_not_depend_on_other_cases() {
     let tls = Truth {
@@ -235,7 +236,7 @@ fn blocks_in_which_one_case_failed_are_left_out_of_its_comparison_only() {
         6,
         5,
     );
-    // What fails would have been the slow trials of TCP: kept, the pair would be wildly off.
+    // The failed trials would pair with the slow trials of TCP, which would distort the ratio.
     each_trial(&mut data, "tcp", |trial| {
         trial.result.requests /= if trial.block == 0 { 100 } else { 1 }
     });
@@ -304,7 +305,7 @@ fn a_driver_without_latencies_still_compares_throughput() {
     assert!(summary.cases[1].metrics.as_ref().unwrap().latency_p50.is_none());
 }
 
-/// A run that stopped at its own interval gets wider ones, for the looks that it took.
+/// A run that stopped at its own interval gets wider intervals, because of its looks.
 #[test]
 fn a_precision_stop_is_paid_for() {
     let mut data = healthy();
@@ -332,7 +333,7 @@ fn one_start_of_the_servers_decides_nothing() {
         decided(&counting_run(&[TCP, UNIX], 4, 10, 7)),
         (Verdict::Faster, Standing::Beyond)
     );
-    // Servers that nobody starts afresh have one start however many rounds there are, and a doubt says so.
+    // Servers without restarts have one start, whatever the number of rounds, and a doubt says so.
     let mut given = one;
     given.header.given = Some(Given {
         endpoints: IndexMap::new(),
@@ -382,7 +383,7 @@ fn what_must_not_be_used_gets_no_verdict() {
     );
 }
 
-/// The record as it was after so many rounds.
+/// The record as it was after this many rounds.
 fn after(data: &RunData, rounds: u32) -> RunData {
     let within = |record: &&TrialRecord| match record {
         TrialRecord::Round(round) => round.round < rounds,
@@ -476,7 +477,7 @@ fn progress_narrows_from_nothing() {
     );
 }
 
-/// Of runs that compare a case with itself, one in twenty finds a difference by chance when no margin forgives it.
+/// Among runs that compare a case with itself, one in twenty finds a difference by chance, if there is no margin.
 #[test]
 fn same_cases_differ_by_chance_as_often_as_promised() {
     let differs = |seed: &u64| {
@@ -495,7 +496,7 @@ fn same_cases_differ_by_chance_as_often_as_promised() {
 #[test]
 fn an_open_loop_is_compared_by_its_response_time() {
     let mut data = at_rate(healthy(), 2_000.0);
-    // Answers came as before, 100 µs after their requests were due instead of sent.
+    // Replies came as before, but are timed from the schedule, 100 µs earlier than the send.
     for case in ["tcp", "unix"] {
         each_trial(&mut data, case, |trial| {
             let service = trial.result.service_time.as_ref().unwrap();
@@ -521,7 +522,7 @@ fn an_open_loop_is_compared_by_its_response_time() {
     let found = comparison(&summary, "unix", Metric::LatencyP50).unwrap();
     assert_eq!(found.verdict, Verdict::Faster);
     assert!((found.materiality.unwrap().saved_us.estimate - (50.0 - 1e6 / 26_000.0)).abs() < 2.0);
-    // The driver's CPU time is mostly waiting: 14 µs of the service against 20.
+    // The driver's CPU time is mostly waiting: the service has 14 µs against 20.
     let (_, low, high) = known(&summary, Metric::CpuPerRequest);
     assert!(low - 1e-3 <= 0.7 && 0.7 <= high + 1e-3, "{low} {high}");
     let metrics = summary.cases[1].metrics.as_ref().unwrap();
@@ -550,7 +551,7 @@ fn an_open_loop_stops_at_its_response_time() {
     assert!(look(&data).precise);
     data.header.settings.precision = width * 0.99;
     assert!(!look(&data).precise);
-    // One case alone stops at its own median.
+    // A single case stops at its own median.
     let alone = at_rate(run(&[TCP], 12, 5), 2_000.0);
     assert!(look(&alone).precise);
     let narrower = |share| {

@@ -1,4 +1,4 @@
-//! What the time of a run was used for.
+//! The use of a run's time.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use lasthop_record::data::RunData;
 
 use super::summary::TimeUse;
 
-/// `None` without a trial, so also for a run with overload.
+/// The use of time; `None` without a trial, and so also for a run with overload.
 pub fn of(data: &RunData) -> Option<TimeUse> {
     let whole = data.took_ns() as f64;
     let mut trials: BTreeMap<u32, Vec<&MeasuredTrial>> = BTreeMap::new();
@@ -22,7 +22,7 @@ pub fn of(data: &RunData) -> Option<TimeUse> {
         time.verifying += round.start_ns.saturating_sub(ready_ns) as f64;
         let measured: u64 = of_round.iter().map(|trial| trial.result.elapsed_ns).sum();
         let warm_up: u64 = of_round.iter().map(|trial| warm_up_ns(data, trial)).sum();
-        // When the last trial began is known, and how long it measured.
+        // The end of a round, from the start of the last trial and its length.
         let ended = of_round
             .last()
             .map_or(0, |last| last.at_ns + warm_up_ns(data, last) + last.result.elapsed_ns);

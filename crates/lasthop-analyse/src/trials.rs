@@ -1,4 +1,4 @@
-//! The trials of a record, found by case, round and block.
+//! The trials of a record, indexed by case, round and block.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -28,7 +28,7 @@ pub type Place = (u32, u32);
 /// Trials of one case that have a result, in order.
 pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
 
-/// The role of the load generator, as an end of the link and among those that use CPU time.
+/// The role of the load generator, as an end of the link and as a user of CPU time.
 pub const DRIVER: &str = "driver";
 
 /// Resamples for percentiles, each of which merges histograms.
@@ -38,15 +38,15 @@ const QUANTILE_RESAMPLES: u32 = 1_000;
 pub struct Trials<'a> {
     pub data: &'a RunData,
     usable: HashMap<&'a str, CaseTrials<'a>>,
-    /// Cases whose latencies may not be shown, once asked for.
+    /// Cases whose latencies cannot be shown, computed on first use.
     unsteady: OnceLock<HashSet<String>>,
-    /// Rounds of trials without a single correct reply.
+    /// Rounds of the trials without a single correct reply, by case.
     empty: HashMap<&'a str, Vec<u32>>,
-    /// Whether nothing is wanted but the ratios: figures of a case then have no intervals, and ratios no consequences.
+    /// Whether only ratios are wanted. Then figures of a case have no intervals, and ratios no materiality.
     pub ratios_only: bool,
 }
 
-/// A server that answers uses more CPU time per request than this, in nanoseconds.
+/// The least CPU time per request of a server that answers, in nanoseconds.
 const LEAST_CPU_NS: f64 = 1_000.0;
 
 impl<'a> Trials<'a> {
@@ -59,7 +59,7 @@ impl<'a> Trials<'a> {
             ratios_only: false,
         };
         let asked = |trial: &MeasuredTrial| trial.asked_ns(&data.header.settings);
-        // Trials from before they were lengthened were too short.
+        // Trials from before the lengthening were too short.
         let mut longest: HashMap<&str, u64> = HashMap::new();
         for trial in data.trials() {
             let known = longest.entry(&trial.case).or_default();
@@ -79,7 +79,7 @@ impl<'a> Trials<'a> {
         trials
     }
 
-    /// For many records at once: resampling takes most of the time.
+    /// An index for reading many records, without the resampling that takes most of the time.
     pub fn of_ratios(data: &'a RunData) -> Self {
         Self {
             ratios_only: true,
@@ -102,8 +102,8 @@ impl<'a> Trials<'a> {
         self.cases().iter().all(|plan| self.knows_server(&plan.case))
     }
 
-    /// Whether the CPU time of a case's server was measured: lasthop started it, or its process is known and is the one
-    /// that answers.
+    /// Whether the CPU time of a case's server was measured: lasthop started the server, or its process is known and is
+    /// the one that answers.
     pub fn knows_server(&self, case: &str) -> bool {
         let Some(given) = &self.data.header.given else {
             return true;
@@ -115,20 +115,20 @@ impl<'a> Trials<'a> {
         !ended && named && spent as f64 >= LEAST_CPU_NS * requests
     }
 
-    /// Whether a role was there in every trial of a case.
+    /// Whether a role was present in every trial of a case.
     pub fn has_always(&self, case: &str, role: &str) -> bool {
         self.of(case).all(|trial| trial.observations.roles.contains_key(role))
     }
 
-    /// Whether the driver's layers are part of the difference between two cases: it is an end of the link on this
-    /// machine, and does not busy-wait for its schedule. A driver in front of a proxy stands for clients that are
+    /// Whether the driver's layers are part of the difference between two cases: the driver is an end of the link on
+    /// this machine, and does not busy-wait for its schedule. A driver in front of a proxy stands for clients
     /// elsewhere.
     pub fn explains_driver(&self, load: &LoadSummary) -> bool {
         let header = &self.data.header;
         self.is_direct() && header.settings.driver_at.is_none() && !load.is_open()
     }
 
-    /// Whether each round has servers that were started for it.
+    /// Whether each round has newly started servers.
     pub fn restarts_servers(&self) -> bool {
         let given = &self.data.header.given;
         given.as_ref().is_none_or(|given| given.restart.is_some())
@@ -160,7 +160,7 @@ impl<'a> Trials<'a> {
             .flat_map(|trials| trials.values().copied())
     }
 
-    /// A count over those.
+    /// The sum of a count over these trials.
     pub fn sum(&self, case: &str, count: impl Fn(&MeasuredTrial) -> u64) -> u64 {
         self.of(case).map(count).sum()
     }
@@ -189,7 +189,7 @@ impl<'a> Trials<'a> {
             .collect()
     }
 
-    /// Failed trials and failed starts of a case that are recorded as such.
+    /// Failed trials and failed starts of a case, as recorded.
     fn failures(&self, case: &str) -> impl Iterator<Item = &'a Failure> {
         self.data.failures().filter(move |failure| failure.case == case)
     }
@@ -202,13 +202,13 @@ impl<'a> Trials<'a> {
             .collect()
     }
 
-    /// Errors of a case by class, those of failed trials included.
+    /// Errors of a case by class, including those of failed trials.
     pub fn errors(&self, case: &str) -> impl Iterator<Item = (&'a ErrorClass, &'a ErrorCount)> {
         let failed = self.failures(case).flat_map(|failure| &failure.errors);
         self.every_of(case).flat_map(|trial| &trial.result.errors).chain(failed)
     }
 
-    /// Correct replies of a case beside these errors.
+    /// Correct replies of a case, including those of failed trials.
     pub fn answers(&self, case: &str) -> f64 {
         let failed = self.failures(case).map(|failure| failure.requests as f64);
         self.every_of(case).map(served).chain(failed).sum()
@@ -221,8 +221,9 @@ impl<'a> Trials<'a> {
             .filter_map(move |round| Some(&**round.cases.get(case)?))
     }
 
-    /// Whether any connection of a case may be TCP: not if the driver reaches a server over a Unix socket, and there is no
-    /// other server that it could ask. Behind an endpoint that lasthop did not start, there may be more than it sees.
+    /// Whether any connection of a case may use TCP. None does if the driver reaches a server over a Unix socket, and
+    /// there is no other server that could be asked. Behind an endpoint that lasthop did not start, there may be
+    /// unknown servers.
     pub fn may_use_tcp(&self, case: &str) -> bool {
         let is_alone =
             self.data.header.given.is_none() && self.of(case).all(|trial| trial.observations.roles.len() < 2);
@@ -245,9 +246,9 @@ impl<'a> Trials<'a> {
         self.data.took_ns() as f64 / 1e9
     }
 
-    /// The confidence level of intervals. It is higher for a run that stopped, or in which cases left, because
-    /// intervals were narrow enough, and for one that was reported before it was resumed, so that intervals still cover
-    /// the truth in 95 % of runs.
+    /// The confidence level of intervals, chosen so that they cover the truth in 95 % of runs. It is higher for a run
+    /// that stopped, or that cases left, because intervals were narrow enough, and for a run that was reported before
+    /// it was resumed.
     pub fn confidence(&self) -> f64 {
         let is_by_looks = match &self.data.end {
             Some(end) if end.stopped == Stopped::Precision => true,
@@ -257,7 +258,7 @@ impl<'a> Trials<'a> {
         after_reports(level, self.data.reports())
     }
 
-    /// The level of the intervals that decide whether a run stops.
+    /// The confidence level of intervals that decide whether a run stops.
     pub fn looks_confidence(&self) -> f64 {
         after_reports(LOOKS_CONFIDENCE, self.data.reports())
     }
@@ -275,7 +276,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Values by round; `None` if there are none or if one cannot be used.
+/// Values by round; `None` without values, or if a value is invalid.
 pub fn grouped<T: BlockValue>(values: impl IntoIterator<Item = (u32, T)>) -> Option<Grouped<T>> {
     let mut rounds: BTreeMap<u32, Vec<T>> = BTreeMap::new();
     for (round, value) in values {
@@ -289,8 +290,8 @@ pub fn rate(trial: &MeasuredTrial) -> Totals {
     Totals::of(trial.result.requests as f64, trial.result.elapsed_ns as f64 / 1e9)
 }
 
-/// Correct replies per nanosecond in the first half of a trial's measure phase, and in the second; `None` where either
-/// had none, and in an open loop.
+/// Correct replies per nanosecond in the two halves of a trial's measure phase; `None` if either half had none, and in
+/// an open loop.
 pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     let whole = &trial.result;
     let first = whole.first_half?;
@@ -305,13 +306,13 @@ pub fn halves(trial: &MeasuredTrial) -> Option<[f64; 2]> {
     ])
 }
 
-/// The metric by which trials are compared: correct replies per second, or in an open loop the median response time in
-/// nanoseconds.
+/// The quantity by which trials are compared: correct replies per second, or the median response time of an open loop
+/// in nanoseconds.
 pub fn primary(trial: &MeasuredTrial) -> Option<f64> {
     let result = &trial.result;
     match result.offered {
         None => Some(result.throughput()),
-        // Ratios are taken as logarithms, which 0 ns does not have.
+        // At least 1 ns, because ratios are taken as logarithms.
         Some(_) => Some(latency(trial)?.quantile(0.5).max(1) as f64),
     }
 }
@@ -330,13 +331,13 @@ pub fn served(trial: &MeasuredTrial) -> f64 {
     trial.result.requests_total.max(trial.result.requests) as f64
 }
 
-/// Microseconds of CPU time per request of the services, in the whole trial. The driver's is not in it: it stands for
-/// the user's clients, whose own work nobody knows.
+/// Microseconds of CPU time of the services per request, in the whole trial. The driver's is not included: it stands
+/// for the user's clients, whose own work is unknown.
 pub fn cpu(trial: &MeasuredTrial) -> Totals {
     Totals::of(cpu_us(trial), served(trial))
 }
 
-/// [`cpu`] as a number; `None` without a request.
+/// [`cpu`] as a number; `None` without requests.
 pub fn cpu_per_request(trial: &MeasuredTrial) -> Option<f64> {
     Some(cpu_us(trial) / served(trial)).filter(|cpu| cpu.is_finite())
 }
@@ -350,18 +351,18 @@ fn cpu_us(trial: &MeasuredTrial) -> f64 {
 pub struct Latencies<'a>(&'a Histogram);
 
 impl Bins for Latencies<'_> {
-    /// The lowest bin's middle may be 0 ns.
+    /// At least 1 ns, because the middle of the lowest bin may be 0.
     fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.bins().map(|(value, count)| (value.max(1), count))
     }
 }
 
-/// Response times of an open loop, otherwise service times; `None` if the driver has none.
+/// Response times of an open loop, otherwise service times; `None` if the driver does not report them.
 pub fn latency(trial: &MeasuredTrial) -> Option<&Histogram> {
     trial.result.latency().filter(|histogram| !histogram.is_empty())
 }
 
-/// The same, to merge.
+/// [`latency`], in the form for merging.
 pub fn latencies(trial: &MeasuredTrial) -> Option<Latencies<'_>> {
     latency(trial).map(Latencies)
 }

@@ -1,7 +1,7 @@
-//! Waits that are no work: requests take far longer than CPU time, run delay and waking explain, while a compared case
-//! does without. A delay of that kind is no property of a transport.
+//! Waits without work: requests take far longer than CPU time, run delay and waking explain, while a compared case does
+//! without the delay. Such a delay is no property of a transport.
 //!
-//! What differs decides. Cases that wait alike, such as those of a handler that sleeps, are compared as usual.
+//! The difference decides. Cases that wait alike, such as those of a handler that sleeps, are compared as usual.
 
 use lasthop_model::{
     observation::RoleUsage,
@@ -15,21 +15,21 @@ use super::{
     trials::{self, Trials},
 };
 
-/// What a context switch may take besides: a virtual CPU that sleeps has to be woken.
+/// Additional time for a context switch, because a sleeping virtual CPU must be woken.
 const WAKING_US: f64 = 100.0;
-/// A wait that is a smaller share of the time of a request decides nothing.
+/// The least share of a wait in the time of a request.
 const LEAST_SHARE: f64 = 0.1;
-/// How late a delayed ACK may come on a busy machine, if something else speaks for it.
+/// The latest delayed ACK on a busy machine, if other signs of a delayed ACK exist.
 const LATEST_ACK_NS: u64 = 60_000_000;
-/// After how long a SYN, and any other segment, is sent again at the earliest.
+/// The shortest times after which a SYN, and any other segment, is sent again.
 const SYN_US: f64 = 1e6;
 const SEGMENT_US: f64 = 200e3;
 
-/// Means of the requests of a case, in microseconds.
+/// Mean times of a case's requests, in microseconds.
 struct Spent {
-    /// Replies of the whole trials.
+    /// Replies in the whole trials.
     served: f64,
-    /// Requests under way at a time, each of which may stand behind the others.
+    /// Requests under way at a time, each of which may be queued behind the others.
     at_once: f64,
     took: f64,
     /// CPU time and run delay of both ends, and CPU time that the hypervisor took.
@@ -39,7 +39,7 @@ struct Spent {
 }
 
 impl Spent {
-    /// `None` where too little is known of one end.
+    /// The times; `None` if too little is known about one end.
     fn of(trials: &Trials, plan: &CasePlan) -> Option<Self> {
         let (case, load) = (plan.case.as_str(), &plan.load);
         let sum = |count: fn(&MeasuredTrial) -> u64| trials.sum(case, count) as f64;
@@ -64,7 +64,7 @@ impl Spent {
         let services_ns = if trials.knows_server(case) {
             sum(|trial| trial.observations.roles.values().map(worked_ns).sum())
         } else {
-            // Nobody worked more than all CPUs together did.
+            // No process worked more than all CPUs together.
             is_here(trials, plan).then(|| sum(|trial| trial.observations.machine.busy_ns))?
         };
         let stolen_ns = sum(|trial| trial.observations.machine.steal_ns);
@@ -77,16 +77,16 @@ impl Spent {
             at_once,
             took: took_ns / 1e3,
             work: at_once * (driver_ns + (services_ns + stolen_ns) / served) / 1e3,
-            // The driver waits once for a request.
+            // The driver waits once per request.
             switches: 1.0 + switches / served,
             is_throttled: !cases::throttled(trials, case).is_empty(),
         })
     }
 
-    /// How long it waits beyond what another case takes, however much more it works.
+    /// The wait beyond the time of another case, after allowing for more work.
     fn wait(&self, other: &Self) -> Option<f64> {
         let explained = if other.is_throttled {
-            // The limit sets the pace of both.
+            // The CPU limit sets the pace of both cases.
             other.took * (self.work / other.work).max(1.0)
         } else {
             other.took + (self.work - other.work).max(0.0)
@@ -94,20 +94,20 @@ impl Spent {
         self.is_idle(self.took - explained)
     }
 
-    /// A wait in which both ends are idle for most of the time.
+    /// A wait, if both ends are idle for most of it.
     fn is_idle(&self, wait: f64) -> Option<f64> {
         let busy = self.work + WAKING_US * self.switches;
         (wait >= busy && wait >= LEAST_SHARE * self.took).then_some(wait)
     }
 }
 
-/// CPU time and run delay. A kernel may count as run delay how long a CPU limit stopped a service, too.
+/// CPU time and run delay, without throttled time, which some kernels include in run delay.
 fn worked_ns(role: &RoleUsage) -> u64 {
     let throttled_ns = role.cgroup.map_or(0, |cgroup| cgroup.throttled_ns);
     role.cpu_ns + role.run_delay_ns.unwrap_or(0).saturating_sub(throttled_ns)
 }
 
-/// Whether the driver talks to a server of this machine.
+/// Whether the driver connects to a server on this machine.
 fn is_here(trials: &Trials, plan: &CasePlan) -> bool {
     let address = trials
         .proofs(&plan.case)
@@ -116,7 +116,7 @@ fn is_here(trials: &Trials, plan: &CasePlan) -> bool {
     address.is_some_and(|address| address.ip().is_none_or(|ip| ip.is_loopback()))
 }
 
-/// How long a case waits without work, beyond those that it is compared with.
+/// The wait of a case, beyond the times of the compared cases.
 pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
     let own = Spent::of(trials, plan)?;
     let beyond = partners(trials, plan)
@@ -124,7 +124,7 @@ pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
         .reduce(f64::max);
     let us = match beyond {
         Some(us) => us,
-        // All that it is compared with may wait alike, but then its first bytes must say why.
+        // All compared cases may wait alike, but then the first bytes must show the cause.
         None => own
             .is_idle(own.took - own.work)
             .filter(|_| first_byte_comes_early(trials, plan) == Some(true) && are_delayed_acks(trials, plan))?,
@@ -136,14 +136,14 @@ pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
     })
 }
 
-/// The cases that are compared with a case.
+/// The cases that are compared with a case: its reference, or the cases of a reference.
 fn partners<'a>(trials: &Trials<'a>, plan: &CasePlan) -> impl Iterator<Item = &'a CasePlan> {
     let (case, reference) = (plan.case.clone(), plan.reference.clone());
     let cases = trials.cases().iter();
     cases.filter(move |other| other.reference.as_ref() == Some(&case) || Some(&other.case) == reference.as_ref())
 }
 
-/// What explains at least half of a wait.
+/// The cause, which must explain at least half of the wait.
 fn cause(trials: &Trials, plan: &CasePlan, own: &Spent, us: f64) -> WaitCause {
     let case = plan.case.as_str();
     let explains = |count: f64, each_us: f64| own.at_once * count * each_us / own.served >= us / 2.0;
@@ -174,7 +174,7 @@ fn cause(trials: &Trials, plan: &CasePlan, own: &Spent, us: f64) -> WaitCause {
     }
 }
 
-/// Whether replies that came as late as a delayed ACK make up for at least half of a wait, and nothing says otherwise.
+/// Whether replies as late as a delayed ACK make up at least half of a wait, and nothing contradicts that.
 fn acks_explain(trials: &Trials, plan: &CasePlan, us: f64) -> bool {
     let late_share = |times: Histogram| {
         let late = times.within(&(delayed_ack::WINDOW_NS.start..LATEST_ACK_NS));
@@ -191,8 +191,8 @@ fn acks_explain(trials: &Trials, plan: &CasePlan, us: f64) -> bool {
         && first_byte_comes_early(trials, plan) != Some(false)
 }
 
-/// Whether most replies of a case came as late as a delayed ACK over TCP while both ends were idle, and not also those of
-/// a compared case without TCP.
+/// Whether most replies of a case came as late as a delayed ACK over TCP while both ends were idle, unless a compared
+/// case without TCP has such replies too.
 pub fn are_delayed_acks(trials: &Trials, plan: &CasePlan) -> bool {
     let are_late = |plan: &CasePlan| times(trials, plan).is_some_and(|times| delayed_ack::is_usual(&times));
     let mut others = partners(trials, plan).filter(|other| !other.transport.is_tcp());
@@ -200,13 +200,13 @@ pub fn are_delayed_acks(trials: &Trials, plan: &CasePlan) -> bool {
     may_delay_acks(trials, plan) && are_late(plan) && !others.any(are_late) && is_idle()
 }
 
-/// Whether a reply goes over TCP: on the link, or on another hop behind the driver.
+/// Whether a reply uses TCP: on the link, or on another hop behind the driver.
 fn may_delay_acks(trials: &Trials, plan: &CasePlan) -> bool {
     plan.transport.is_tcp() || !trials.is_direct() && trials.may_use_tcp(&plan.case)
 }
 
-/// Whether the driver sees the beginning of replies long before their end, as of a server that is held back in between;
-/// `None` where it does not talk to that server, or does not say.
+/// Whether the driver sees the first byte of replies long before the end, as from a server that is held back in
+/// between. `None` if the driver does not connect to that server, or does not report first bytes.
 fn first_byte_comes_early(trials: &Trials, plan: &CasePlan) -> Option<bool> {
     let first = cases::merged(trials, &plan.case, |result| result.phases.first_byte.as_ref())?;
     let is_early = delayed_ack::begins_early(&first, &times(trials, plan)?);
@@ -230,8 +230,8 @@ mod tests {
         testing::{TCP, Truth, UNIX, at_rate, each_trial, finding, findings, healthy, run},
     };
 
-    /// Makes each request of a case wait beside its work: a reply takes so long, and its first byte comes after a part of
-    /// that.
+    /// Makes each request of a case wait beside its work: a reply takes `ms`, and its first byte comes after the share
+    /// `first_byte` of that.
     fn takes(data: &mut RunData, case: &str, ms: f64, first_byte: f64) {
         each_trial(data, case, |trial| {
             let requests = (trial.result.elapsed_ns as f64 / (ms * 1e6)).round().max(1.0) as u64;
@@ -289,17 +289,17 @@ mod tests {
         let mut data = healthy();
         takes(&mut data, "tcp", 44.0, 0.999);
         assert_eq!(wait(&data, "tcp"), Some((WaitCause::Unknown, 44)));
-        // Behind a proxy, the driver sees no first byte of the server.
+        // Behind a proxy, the driver does not see the first byte of the server.
         data.header.experiment.from = "nginx".to_owned();
         assert_eq!(wait(&data, "tcp"), Some((WaitCause::DelayedAck, 44)));
-        // Over a Unix socket there are no ACKs.
+        // A Unix socket has no ACKs.
         let mut data = healthy();
         takes(&mut data, "unix", 44.0, 0.002);
         assert_eq!(wait(&data, "unix"), Some((WaitCause::Unknown, 44)));
         assert_eq!(advice(&data), Advice::Wait);
     }
 
-    /// A record is read without the parts of requests, but for what tells what slow replies wait for.
+    /// Records are read without the phases of requests, except for those that explain slow replies.
     #[test]
     fn the_first_byte_of_slow_replies_is_read() {
         let read = |ms: f64| {
@@ -334,7 +334,7 @@ mod tests {
                 assert_eq!(findings(&data, "delayed-ack"), []);
             }
         }
-        // Of 100 ms, a wait of 44 more is told.
+        // A wait of 44 ms beyond 100 ms is found.
         let mut data = healthy();
         takes(&mut data, "unix", 100.0, 0.999);
         takes(&mut data, "tcp", 144.0, 0.999);
@@ -350,7 +350,7 @@ mod tests {
         let acks = Some((WaitCause::DelayedAck, 44));
         assert_eq!((wait(&data, "tcp"), wait(&data, "tcp#2")), (acks, acks));
         assert_eq!(summarise(&data).decision.waits.len(), 2);
-        // A handler that takes so long.
+        // A handler that takes as long.
         for case in ["tcp", "tcp#2"] {
             takes(&mut data, case, 44.0, 0.999);
         }
@@ -403,7 +403,7 @@ mod tests {
             server.run_delay_ns = Some(trial.result.requests_total * 43_000_000);
         });
         assert_eq!((wait(&data, "tcp"), findings(&data, "delayed-ack")), (None, vec![]));
-        // A thousand connections that share a busy server have long latencies, too.
+        // A thousand connections that share a busy server have long latencies too.
         let mut data = healthy();
         takes(&mut data, "tcp", 0.044, 0.002);
         for plan in &mut data.header.cases {
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_slow_transport_is_no_wait() {
-        // Four times the work takes five times as long, and waking takes some microseconds, too.
+        // Four times the work takes five times as long, and waking takes some microseconds too.
         let slow = Truth {
             rate: TCP.rate / 5.0,
             service_cpu_us: TCP.service_cpu_us * 4.0,

@@ -1,8 +1,8 @@
-//! Whether runs differ in a ratio: one test and one adjustment, for two runs and for hundreds.
+//! The test for runs that differ in a ratio: one test and one adjustment, for two runs and for hundreds.
 //!
 //! The test is that of [`pooled`], which for two runs is Welch's test of their difference. Its p is adjusted by Holm
-//! for all comparisons that are judged. Besides, two of the runs must differ by more than the margin, with intervals
-//! that hold for all pairs of runs at once (C. E. Bonferroni).
+//! for all judged comparisons. In addition, two of the runs must differ by more than the margin, with intervals that
+//! hold for all pairs of runs at once (C. E. Bonferroni).
 
 use lasthop_stats::{CONFIDENCE, Estimate, holm, pooled, verdict};
 
@@ -12,32 +12,33 @@ use crate::{
     summary::{Comparison, Metric, Verdict},
 };
 
-/// A comparison, and what each run knows of it.
+/// A comparison, with its result in each run.
 pub struct ByRun<'a> {
     pub one: &'a Comparison,
-    /// Whether verdicts are about this metric.
+    /// Whether verdicts are about this comparison's metric.
     pub declared: bool,
-    /// By run; `None` where it was not measured, must not be used, or was not what the run was asked for.
+    /// Results by run; `None` if the comparison was not measured, must not be used, or has a metric that the run only
+    /// describes.
     pub known: Vec<Option<(&'a Comparison, &'a Estimate)>>,
 }
 
-/// How surely runs differ.
+/// The certainty of a difference between runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Apart {
     /// Probability of such differences by chance, adjusted by Holm.
     pub p: f64,
-    /// Whether two of them reliably differ by more than the margin.
+    /// Whether two of the runs reliably differ by more than the margin.
     pub differs: bool,
 }
 
-/// Every comparison that a run has.
+/// Every comparison of any run.
 pub fn by_run<'a>(runs: &[&'a Analysed]) -> Vec<ByRun<'a>> {
     let mut all: Vec<ByRun<'a>> = Vec::new();
     for one in runs.iter().flat_map(|run| &run.summary.comparisons) {
         if all.iter().any(|other| is_like(one, other.one)) {
             continue;
         }
-        // What one run was asked for, another may only describe: then the two have nothing in common.
+        // A metric that one run declares and another only describes cannot be compared.
         let declared = runs.iter().any(|run| is_declared(&run.summary, one));
         let known = runs
             .iter()
@@ -56,7 +57,7 @@ pub fn by_run<'a>(runs: &[&'a Analysed]) -> Vec<ByRun<'a>> {
 }
 
 impl ByRun<'_> {
-    /// Whether it is one of those that answers are about.
+    /// Whether the comparison is one that answers are about.
     pub fn is_judged(&self) -> bool {
         self.declared || self.one.metric == Metric::CpuPerRequest
     }
@@ -65,7 +66,7 @@ impl ByRun<'_> {
         self.known.iter().flatten().map(|(_, log)| **log).collect()
     }
 
-    /// One start of the servers decides nothing.
+    /// Whether two runs differ by more than the margin. A run with one start of the servers does not count.
     fn is_apart(&self, margin: f64) -> bool {
         let decided = self.known.iter().flatten().filter(|(one, _)| !one.one_start);
         let logs: Vec<&Estimate> = decided.map(|(_, log)| *log).collect();
@@ -81,7 +82,8 @@ impl ByRun<'_> {
     }
 }
 
-/// For each comparison whether the runs differ; `None` where fewer than two have it, or where it is not judged.
+/// The difference between runs for each comparison; `None` if fewer than two runs have the comparison, or if it is not
+/// judged.
 pub fn judge(all: &[ByRun<'_>], margin: f64) -> Vec<Option<Apart>> {
     let p = |found: &ByRun<'_>| Some(pooled::pool(&found.logs()).filter(|_| found.is_judged())?.spread.p);
     let tested: Vec<Option<f64>> = all.iter().map(p).collect();
@@ -90,7 +92,7 @@ pub fn judge(all: &[ByRun<'_>], margin: f64) -> Vec<Option<Apart>> {
     all.iter()
         .zip(tested)
         .map(|(found, p): (&ByRun<'_>, Option<f64>)| {
-            // `adjusted` has an entry for each comparison that was tested, in their order.
+            // `adjusted` has an entry for each tested comparison, in their order.
             let p = p.and_then(|_| adjusted.next())?;
             Some(Apart {
                 p,

@@ -1,4 +1,4 @@
-//! What changed from one run to another.
+//! Changes from one run to another.
 
 use lasthop_record::data::RunData;
 use lasthop_stats::{CONFIDENCE, Interval, holm};
@@ -76,7 +76,7 @@ pub struct RatioChange {
 }
 
 impl RatioChange {
-    /// Whether it is one of the changes that the answer is about.
+    /// Whether the answer is about this change.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         self.adjusted_p.is_some()
@@ -86,13 +86,13 @@ impl RatioChange {
         self.verdict.is_some_and(Verdict::differs)
     }
 
-    /// Whether the ratio changed, and not by chance among so many.
+    /// Whether the ratio changed, beyond chance among so many ratios.
     #[must_use]
     pub fn changed(&self) -> bool {
         self.differs() && self.adjusted_p.is_some_and(|p| p < 1.0 - CONFIDENCE)
     }
 
-    /// Whether it seems to have changed, as one among so many may by chance.
+    /// Whether the ratio seems to have changed, but may have by chance among so many ratios.
     #[must_use]
     pub fn may_be_chance(&self) -> bool {
         self.is_judged() && self.differs() && !self.changed()
@@ -123,7 +123,7 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
         lacked.cloned().collect()
     };
     let margin = old.summary.settings.margin.max(new.summary.settings.margin);
-    // A run that stopped at its precision, or was reported before, has a higher level than others.
+    // A run that stopped at its precision, or was reported before, has a higher confidence level than others.
     let confidence = old.confidence.max(new.confidence);
     let summary = &new.summary;
     Ok(Diff {
@@ -145,17 +145,17 @@ pub fn diff(old_data: &RunData, new_data: &RunData) -> Result<Diff, NotAlike> {
     })
 }
 
-/// Every comparison that both runs have.
+/// The comparisons that both runs have.
 fn ratios(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<RatioChange> {
     let one = |(to, to_log): (&Comparison, _)| {
         let (from, from_log) = old.like(to)?;
         let (change, verdict, p) = change(to.metric, from_log, to_log, confidence, margin);
         let declared = is_declared(&new.summary, to);
-        // What one run was asked for, another may only describe.
+        // A metric that one run declares and another only describes cannot be compared.
         let unusable = is_declared(&old.summary, from) != declared
             || [old, new].map(|run| run.summary.invalid(&to.case, &to.reference)) != [None; 2];
         let one_start = from.one_start || to.one_start;
-        // From one start of its servers, a run does not know how its ratio varies with the start.
+        // With one start of its servers, a run does not show how its ratio varies between starts.
         let verdict = if one_start { Verdict::Undecided } else { verdict };
         let judged = !unusable && (declared || to.metric == Metric::CpuPerRequest);
         Some(RatioChange {
@@ -181,7 +181,7 @@ fn ratios(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<R
     all
 }
 
-/// Every figure that both runs have.
+/// The figures that both runs have.
 fn cases(old: &Analysed, new: &Analysed, confidence: f64, margin: f64) -> Vec<CaseChange> {
     let mut found = Vec::new();
     for (case, to) in new.summary.cases.iter().zip(&new.cases) {

@@ -1,4 +1,4 @@
-//! What the records keep of where and how runs were made, and in what they differ.
+//! Facts about the machines and settings of runs, from their records, and differences in these facts.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_model::{quantity::joined, record::Settings};
@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What is left out, because it differs between any two runs.
+/// Facts that are left out, because they differ between any two runs.
 const ALWAYS: [&str; 3] = ["load average", "seed", "programs"];
-/// Characters of a digest that are shown.
+/// Characters shown of a digest.
 const DIGITS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct Differing {
 
 type Facts = IndexMap<(Kind, String), String>;
 
-/// What differs between the runs, environment first.
+/// Facts that differ between the runs, those of the environment first.
 #[must_use]
 pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
     let has = |run: &RunData, case: &str| run.header.cases.iter().any(|plan| plan.case == case);
@@ -59,7 +59,7 @@ pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
     found
 }
 
-/// Of one run; of its cases those that all have.
+/// Facts of one run, including those of the cases that all runs have.
 fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let header = &run.header;
     let mut facts = Facts::new();
@@ -97,7 +97,7 @@ fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
 
 fn settings(facts: &mut Facts, settings: &Settings) {
     fields(facts, Kind::Setting, "", settings);
-    // Its words, below, say more than the numbers of CPUs field by field.
+    // The placement in words, below, tells more than numbers of CPUs field by field.
     facts.retain(|(_, name), _| !name.starts_with("placement "));
     let percent = |share: f64| format!("{} %", share * 100.0);
     let words = [
@@ -108,7 +108,7 @@ fn settings(facts: &mut Facts, settings: &Settings) {
     facts.extend(words.map(|(name, text)| ((Kind::Setting, name.to_owned()), text)));
 }
 
-/// Every field of a value as text, by its name in words.
+/// Adds every field of a value as text, by its name in words.
 fn fields(facts: &mut Facts, kind: Kind, place: &str, value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     flatten(facts, kind, place, &value);
@@ -122,7 +122,7 @@ fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
         Value::Null => return,
         Value::Object(object) => {
             for (name, value) in object {
-                // The name of a sysctl stays as it is.
+                // The name of a sysctl is not changed.
                 let name = if name.contains('.') {
                     name.clone()
                 } else {

@@ -1,5 +1,5 @@
-//! Several runs: what they say together, and whether the answer depends on the machine or on its kind. Of one machine's
-//! runs, whether it depends on the run.
+//! Several runs together: the pooled result, and whether the answer depends on the machine or its kind. For runs of one
+//! machine: whether the answer depends on the run.
 
 use indexmap::{IndexMap, IndexSet};
 use lasthop_model::record::size;
@@ -24,9 +24,9 @@ use crate::{
 };
 
 pub const SCHEMA: &str = "lasthop-fleet/2";
-/// The label that names a machine; without it the name of its host does.
+/// The label that names a machine. Without this label, the name of the host does.
 pub const NAME: &str = "machine";
-/// What makes kinds unless told otherwise, besides labels, where it differs between machines.
+/// Facts that define kinds by default, besides labels, if they differ between machines.
 const USUAL: [&str; 4] = ["architecture", "cpu", "size", "kernel"];
 
 /// Runs of the same experiment, usually each of another machine.
@@ -121,7 +121,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Whether they reliably differ.
+    /// Whether the machines reliably differ.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.differs.unwrap_or(self.p < 1.0 - CONFIDENCE)
@@ -130,7 +130,7 @@ impl Spread {
 
 impl From<pooled::Spread> for Spread {
     fn from(pooled::Spread { deviation, p }: pooled::Spread) -> Self {
-        // Finite, which JSON can hold.
+        // Finite, so that JSON can represent it.
         Self {
             typical: deviation.map(|log| log.exp().min(f64::MAX)),
             p,
@@ -150,20 +150,20 @@ pub struct ByKind {
     pub between: Spread,
 }
 
-/// A run with what a fleet needs of it.
+/// A run, reduced to the data that a fleet needs.
 pub struct Member {
     analysed: Analysed,
-    /// Without trials.
+    /// The record without trials.
     data: RunData,
 }
 
 impl Member {
-    /// Of a whole record, whose trials are dropped.
+    /// Reads a whole record, and drops its trials.
     #[must_use]
     pub fn of(mut data: RunData) -> Self {
         let trials = Trials::of_ratios(&data);
         let analysed = Analysed::of_compared(&trials, compare_all(&trials));
-        // The trials are nearly all of a record's memory, and a fleet may have hundreds of records.
+        // The trials take nearly all memory of a record, and a fleet may have hundreds of records.
         data.records = Vec::new();
         Self { analysed, data }
     }
@@ -173,7 +173,7 @@ impl Member {
         &self.analysed.summary
     }
 
-    /// A fact of the machine or a label.
+    /// A fact about the machine, or a label.
     fn fact(&self, name: &str) -> Option<String> {
         let known = self.data.environment.as_ref().and_then(|environment| match name {
             "architecture" => Some(&environment.architecture),
@@ -198,7 +198,7 @@ impl Member {
     }
 }
 
-/// Runs that are no fleet.
+/// The error for runs that are not a fleet.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFleet {
     #[error(transparent)]
@@ -210,7 +210,7 @@ pub enum NoFleet {
     Unknown(String),
 }
 
-/// Puts machines together; `by` names what makes a kind, or nothing for what usually does.
+/// Makes a fleet of machines. `by` names the facts that define a kind; if empty, the default facts do.
 ///
 /// # Panics
 /// Without a member.
@@ -273,14 +273,14 @@ fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, No
         .collect())
 }
 
-/// The kinds, and of which one each member is.
+/// The kinds, and the index of each member's kind.
 fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
     let mut found: IndexMap<Vec<Option<String>>, usize> = IndexMap::new();
     let mut of = Vec::new();
     for member in members {
         let values = by.iter().map(|name| member.fact(name)).collect();
         let entry = found.entry(values);
-        // A new kind gets its place below.
+        // The index of a new kind, too, which is inserted next.
         of.push(entry.index());
         *entry.or_insert(0) += 1;
     }
@@ -342,7 +342,7 @@ fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     let mut means = found.means.iter().map(|mean| mean.exponential(CONFIDENCE));
     let means = logs
         .iter()
-        // `found` has means only of the kinds that have the comparison.
+        // `found` has means only for the kinds that have the comparison.
         .map(|logs| if logs.is_empty() { None } else { means.next() })
         .collect();
     Some(ByKind {
@@ -352,7 +352,7 @@ fn by_kind(found: &ByRun<'_>, of: &[usize], kinds: usize) -> Option<ByKind> {
     })
 }
 
-/// The judged comparisons are one family, as for machines.
+/// Adjusts for many comparisons: the judged comparisons are one family, as for machines.
 fn adjust_kinds(all: &mut [Together]) {
     let judged = all
         .iter_mut()
@@ -373,7 +373,7 @@ impl Together {
         Some(verdict::verdict(&self.mean?, margin, better(self.metric)).into())
     }
 
-    /// On how many machines the verdict is this one.
+    /// The number of machines with this verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         let all = self.machines.iter().flatten();

@@ -1,9 +1,9 @@
-//! Several runs of the same experiment: two of them as before and after ([`diff`]), any number together, of one machine
-//! or of many ([`fleet`]), and what the records say of how they differ ([`facts`]).
+//! Several runs of one experiment: two runs as before and after ([`diff`]), any number of runs of one machine or many
+//! ([`fleet`]), and differences in their records ([`facts`]).
 //!
 //! Runs are independent, so the logarithm of a change is the difference of two estimates, with the scatter of both. A
-//! ratio is taken within blocks, so the machine's day cancels out of it and out of its change. It does not cancel out
-//! of absolute figures: how those change has an interval, and no verdict.
+//! ratio is taken within blocks, so that the machine's state on a day cancels out of the ratio and its change. It does
+//! not cancel out of absolute figures: a change of those has an interval, but no verdict.
 
 mod apart;
 pub mod diff;
@@ -28,7 +28,7 @@ use super::{
     trials::Trials,
 };
 
-/// Runs that cannot be compared.
+/// The error for runs that cannot be compared.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAlike {
     #[error("`{}` is a run of {} and `{}` one of {}; compare runs of the same experiment", .0[0], .1[0], .0[1], .1[1])]
@@ -81,18 +81,18 @@ impl Side {
     }
 }
 
-/// A run with the logarithms behind its figures.
+/// A run, with the logarithms behind its figures.
 pub struct Analysed {
     pub summary: Summary,
     /// Logarithms of the comparisons of the summary, in their order.
     logs: Vec<Estimate>,
-    /// Of each case of the summary.
+    /// Figures of each case of the summary.
     cases: Vec<Vec<KnownFigure>>,
     confidence: f64,
 }
 
 impl Analysed {
-    /// Of a whole record.
+    /// Analyses a whole record.
     #[must_use]
     pub fn of(data: &RunData) -> Self {
         let trials = Trials::new(data);
@@ -105,7 +105,7 @@ impl Analysed {
         }
     }
 
-    /// Without what only absolute figures need.
+    /// Analyses a run without the quantities that only absolute figures need.
     fn of_compared(trials: &Trials<'_>, compared: Vec<Compared>) -> Self {
         let logs = compared.iter().map(|compared| compared.log_ratio).collect();
         Self {
@@ -116,7 +116,8 @@ impl Analysed {
         }
     }
 
-    /// To the names that another run has for cases of the same levels: a name leaves out factors with one level.
+    /// Gives cases the names that another run has for the same levels. Names differ because they leave out factors with
+    /// one level.
     fn rename_like(&mut self, other: &Summary) {
         let names = self.names_in(other);
         let Summary {
@@ -140,7 +141,7 @@ impl Analysed {
         }
     }
 
-    /// None where a case runs twice with the same levels.
+    /// Names in another run. Empty for a run against itself, in which cases with equal levels run twice.
     fn names_in(&self, other: &Summary) -> IndexMap<String, String> {
         let one = |case: &CaseSummary| {
             let same = |one: &&CaseSummary| one.levels == case.levels && self.summary.case(&one.case).is_none();
@@ -155,7 +156,7 @@ impl Analysed {
         }
     }
 
-    /// The comparison of the same case with the same reference by the same metric, with its logarithm.
+    /// The comparison of the same case, reference and metric, with its logarithm.
     fn like(&self, other: &Comparison) -> Option<(&Comparison, &Estimate)> {
         self.summary
             .comparisons
@@ -173,13 +174,14 @@ fn is_like(one: &Comparison, other: &Comparison) -> bool {
     (&one.case, &one.reference, one.metric) == (&other.case, &other.reference, other.metric)
 }
 
-/// Whether a comparison is the one that verdicts are about.
+/// Whether verdicts are about a comparison.
 fn is_declared(summary: &Summary, comparison: &Comparison) -> bool {
     let case = summary.case(&comparison.case);
     case.is_some_and(|case| Metric::primary(&case.load) == comparison.metric)
 }
 
-/// From one independent estimate to another: the quotient, the verdict on it, and the probability of so much by chance.
+/// The change between two independent estimates: the quotient, the verdict on it, and the probability of such a change
+/// by chance.
 fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margin: f64) -> (Interval, Verdict, f64) {
     let log = to.minus(from);
     let interval = log.exponential(confidence);
@@ -190,7 +192,7 @@ fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margi
     )
 }
 
-/// Two runs of the same experiment with a case in common.
+/// Checks that two runs are of the same experiment and have a case in common.
 fn alike(old: &Analysed, new: &Analysed) -> Result<(), NotAlike> {
     let [one, other] = [&old.summary, &new.summary];
     let names = [one.run.clone(), other.run.clone()];

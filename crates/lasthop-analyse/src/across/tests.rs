@@ -16,17 +16,17 @@ const TLS: Truth = Truth {
     rate: 15_000.0,
     service_cpu_us: 30.0,
 };
-/// As on a shared machine: each start is 2 % off, each trial 5 %, and neighbours take up to a fifth.
+/// Noise of a shared machine: 2 % for each start, 5 % for each trial, and up to a fifth by neighbours.
 const SHARED: Noise = Noise {
     luck: 0.02,
     trial: 0.05,
     neighbours: 0.1,
 };
-/// Rounds and blocks of a run of about 30 s.
+/// Rounds and blocks of a run that takes about 30 s.
 const LENGTH: (u32, u32) = (10, 8);
 const PAIRS: u64 = 100;
 
-/// A run of its own day: the machine is faster or slower as a whole, and CPU times scatter, too.
+/// A run on a day of its own: the machine is faster or slower as a whole, and CPU times scatter too.
 fn day(truths: &[Truth], seed: u64) -> RunData {
     let mut draws = Draws::new(seed ^ 0xda);
     let speed = 0.7 + 0.6 * draws.unit();
@@ -56,7 +56,7 @@ fn changed(diff: &Diff) -> Vec<&RatioChange> {
     diff.comparisons.iter().filter(|one| one.changed()).collect()
 }
 
-/// Each pair of the same, and a pair whose second run has a case that is 10 % slower.
+/// Compares pairs of equal runs, and pairs whose second run has a case that is 10 % slower.
 #[test]
 fn ninety_five_of_a_hundred_pairs_are_judged_rightly() {
     let same = [TCP, UNIX, TLS];
@@ -94,7 +94,7 @@ fn ratios_are_matched_and_changes_are_quotients() {
         (rate.change.estimate - 0.5).abs() < 0.02 && rate.verdict == Some(Verdict::Slower) && rate.changed(),
         "{rate:?}"
     );
-    // The reference did not change, and a case that halves its rate doubles its median.
+    // The reference did not change. A case with half the rate has twice the median.
     let change = |case: &str, metric: Metric| {
         diff.cases
             .iter()
@@ -209,7 +209,7 @@ fn together(runs: &[RunData]) -> Fleet {
     fleet(runs.iter().cloned().map(Member::of).collect(), &[]).unwrap()
 }
 
-/// Whichever way two runs are put together, each ratio has the same p and the same word.
+/// Any report on two runs has equal p and an equal verdict for each ratio.
 #[test]
 fn all_reports_of_two_runs_agree() {
     let slower = |factor: f64| {

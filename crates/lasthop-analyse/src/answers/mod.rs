@@ -1,5 +1,6 @@
-//! What is known without running anything: the figures of the records that the project keeps, one [`Answer`] for each
-//! experiment. `docs/answers/answers.json` is made from `docs/answers/records` by `script/generate`, and embedded.
+//! Kept answers: the figures of the records that the project keeps, available without a run. There is an [`Answer`] for
+//! each experiment. `script/generate` makes `docs/answers/answers.json` from `docs/answers/records`, and the file is
+//! embedded.
 
 pub mod placed;
 pub mod runs;
@@ -22,7 +23,7 @@ use crate::{
 
 pub const SCHEMA: &str = "lasthop-answers/1";
 
-/// The answers that came with this lasthop. Experiments that were not asked yet have none.
+/// The answers that come with this lasthop. Experiments that were never run for this have none.
 #[must_use]
 pub fn answers() -> &'static Answers {
     static KEPT: LazyLock<Answers> = LazyLock::new(|| {
@@ -135,7 +136,7 @@ impl Setting {
         self.cases.iter().find(|case| case.against.is_none())
     }
 
-    /// What was compared with the reference.
+    /// The cases that were compared with the reference.
     pub fn compared(&self) -> impl Iterator<Item = (&KnownCase, &Against)> {
         self.cases
             .iter()
@@ -206,8 +207,8 @@ pub struct CpuAgainst {
     pub matters_below_us: Option<Interval>,
 }
 
-/// To nine digits: what is shown is rounded once more, and to five it would at times be another number. JSON has no
-/// infinity.
+/// Rounds to nine digits, because reports round once more, and after five digits that could give a different number.
+/// Infinity becomes a number, because JSON has no infinity.
 #[must_use]
 pub fn rounded(value: f64) -> f64 {
     const FARTHEST: f64 = 1e15;

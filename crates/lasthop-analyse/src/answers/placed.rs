@@ -1,4 +1,4 @@
-//! Where a run's ratios lie in the ranges that the kept answer has for other machines.
+//! The place of a run's ratios in the kept answer's ranges for other machines.
 
 use lasthop_model::record::LoadSummary;
 use lasthop_stats::Interval;
@@ -9,7 +9,7 @@ use crate::{
     summary::{CaseSummary, Metric, Summary},
 };
 
-/// Gives each comparison the range in which the ratio of another machine lies, where the answer knows the same one.
+/// Gives each comparison the range for the ratio of another machine, if the answer has this comparison.
 pub fn place(summary: &mut Summary, answer: &Answer) {
     let of_group = |group: &Group<'_>| {
         let setting = setting(group, answer);
@@ -24,7 +24,8 @@ pub fn place(summary: &mut Summary, answer: &Answer) {
     }
 }
 
-/// The same levels under the same load. On how many threads it needs depends on the machine.
+/// The setting with equal levels and load, for any number of threads, because the threads that suffice depend on the
+/// machine.
 fn setting<'a>(group: &Group<'_>, answer: &'a Answer) -> Option<&'a Setting> {
     let head = group.head();
     let levels = group.setting_levels();

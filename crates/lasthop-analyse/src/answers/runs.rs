@@ -1,4 +1,4 @@
-//! Runs of an experiment on several days and machines, and what they say together of another machine.
+//! Runs of an experiment on several days and machines, and their prediction for another machine.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,32 @@ use crate::{
     summary::{Metric, Verdict},
 };
 
-/// Fewer runs are not pooled.
+/// The fewest runs that are pooled.
 pub const FEWEST_RUNS: usize = 3;
-/// A run with fewer rounds is not pooled: it knows little of how a start changes the figures.
+/// The fewest rounds of a pooled run. With fewer, a run hardly shows how a start changes its figures.
 pub const FEWEST_ROUNDS: u32 = 10;
 
-/// A run, thinned to what is pooled: a line of `docs/answers/runs/EXPERIMENT.jsonl`, which `script/answers` writes.
+/// A run, reduced to the data for pooling: a line of `docs/answers/runs/EXPERIMENT.jsonl`, which `script/answers`
+/// writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptRun {
-    /// When it began, RFC 3339.
+    /// Start of the run, as in RFC 3339.
     pub started: String,
-    /// Version of lasthop that measured.
+    /// Version of lasthop that measured the run.
     pub lasthop: String,
     pub rounds: u32,
     pub machine: Machine,
     pub ratios: Vec<KeptRatio>,
 }
 
-/// A case against the reference.
+/// The ratio of a case to the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptRatio {
     /// Levels of the setting, without that of the compared factor.
     pub levels: IndexMap<String, String>,
-    /// That of the case.
+    /// Level of the compared factor for the case.
     pub level: String,
     pub metric: Metric,
     pub ratio: Interval,
@@ -77,10 +78,10 @@ pub struct Pooled {
     pub next: Interval,
 }
 
-/// The values of a ratio: its logarithm in each run.
+/// The values of a ratio: the logarithm in each run.
 type Values = Vec<f64>;
 
-/// Pools each ratio of the answers with those of older runs on machines of the same kind, by the experiment's name.
+/// Pools each ratio of the answers with those of older runs on machines of the same kind, by name of the experiment.
 pub fn pool(answers: &mut [Answer], older: &BTreeMap<String, Vec<KeptRun>>) {
     let values: Vec<Vec<Values>> = answers
         .iter()
@@ -108,7 +109,7 @@ pub fn pool(answers: &mut [Answer], older: &BTreeMap<String, Vec<KeptRun>>) {
     }
 }
 
-/// Of each ratio of an answer, in its order.
+/// The values of each ratio of an answer, in their order.
 fn values(answer: &Answer, older: &[KeptRun]) -> Vec<Values> {
     let newest = KeptRun::from(answer);
     let alike = older
@@ -131,8 +132,8 @@ fn values(answer: &Answer, older: &[KeptRun]) -> Vec<Values> {
 }
 
 impl Machine {
-    /// Whether answers of these machines may be pooled: they have about as many CPUs, and their loopback has the same
-    /// conditions. An engine's own rules belong to what is measured, so it is enough to have the same engine.
+    /// Whether answers of two machines can be pooled: they have about as many CPUs, and their loopback has equal
+    /// conditions. An engine's own rules are part of the measured path, so an equal engine is enough.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let engine = |machine: &Self| Some(machine.engine.as_ref()?.split(' ').next()?.to_owned());
@@ -148,7 +149,7 @@ impl Machine {
 mod tests {
     use super::{super::answers, *};
 
-    /// A run of another day, whose ratios are some percent larger.
+    /// A run on another day, whose ratios are larger by this percentage.
     fn run(answer: &Answer, day: u8, percent: f64) -> KeptRun {
         let mut run = KeptRun {
             started: format!("2026-01-{day:02}T00:00:00Z"),
@@ -161,7 +162,7 @@ mod tests {
         run
     }
 
-    /// The kept answers, pooled with two older runs of each, which may be made unlike them.
+    /// The kept answers, each pooled with two older runs, of which `unlike` can change one.
     fn pooled(unlike: impl Fn(&mut KeptRun)) -> Vec<Answer> {
         let mut all = answers().answers.clone();
         for answer in &mut all {

@@ -1,4 +1,4 @@
-//! What containers add: CPU limits, and other versions of programs.
+//! Effects of containers: CPU limits, and other versions of programs.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use lasthop_model::{
 use super::finding::{Evidence, Finding, doubt, note, percent};
 use crate::{cases, summary::Throttled, trials::Trials};
 
-/// Default period of a CPU limit. Engines do not change it.
+/// Default period of a CPU limit, which engines do not change.
 const PERIOD_NS: u64 = 100_000_000;
-/// A shorter trial depends on where in a period it begins.
+/// The fewest periods in a trial. A shorter trial depends on its start within a period.
 const ENOUGH_PERIODS: u64 = 10;
 
-/// `nginx 12 times for 345 ms, 3.4 % of the time`
+/// Throttling in words: `nginx 12 times for 345 ms, 3.4 % of the time`.
 fn said((role, throttled): (&String, &Throttled)) -> String {
     let times = if throttled.times == 1 {
         "once".to_owned()
@@ -29,7 +29,8 @@ fn said((role, throttled): (&String, &Throttled)) -> String {
     )
 }
 
-/// Throttling is the purpose of a CPU limit. It is reported because the limit then sets the pace, not the link.
+/// Services throttled by a CPU limit. That is the purpose of the limit, but it is reported, because then the limit sets
+/// the pace, not the link.
 pub fn throttled(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let roles = joined(cases::throttled(trials, &plan.case).iter().map(said), "; ");
     let text = format!("throttled by the CPU limit: {roles}");
@@ -58,7 +59,7 @@ pub fn short_for_the_limit(Evidence { trials, .. }: &Evidence) -> Option<Finding
     .then(|| doubt(text, effect))
 }
 
-/// An image from a Containerfile has its own versions of programs.
+/// Programs in an image that differ from those of the machine, because a Containerfile has its own versions.
 pub fn image_programs(evidence: &Evidence) -> Option<Finding> {
     let environment = evidence.trials.data.environment.as_ref()?;
     let differ = |(name, inside): (&String, &ProgramVersion)| {

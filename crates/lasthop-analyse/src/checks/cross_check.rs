@@ -1,4 +1,4 @@
-//! Whether a classic tool that drives the same cases finds what lasthop finds.
+//! The agreement of lasthop with a classic tool that drives the same cases.
 
 use lasthop_classic::tool_of;
 use lasthop_model::{
@@ -20,7 +20,7 @@ use crate::{
     trials::{self, Trials, grouped},
 };
 
-/// Two drivers agree if the ratio of their throughputs is within this of 1.
+/// Two drivers agree if the ratio of their throughputs differs from 1 by at most this much.
 pub const AGREEMENT: f64 = 0.05;
 
 pub const AGREES: &str = "cross-check-agrees";
@@ -28,7 +28,7 @@ pub const DIFFERS: &str = "cross-check-differs";
 pub const EXPLAINED: &str = "cross-check-explained";
 pub const UNDECIDED: &str = "cross-check-undecided";
 
-/// The case that a tool drives, driven by lasthop.
+/// The case with the same levels that lasthop drives.
 fn twin<'a>(trials: &Trials<'a>, tool: &CasePlan) -> Option<&'a CasePlan> {
     let same = |other: &&CasePlan| {
         let driver = other.levels.get(DRIVER);
@@ -82,7 +82,7 @@ pub fn cross_check(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     })
 }
 
-/// What this run knows about why the two may differ.
+/// Known reasons for a difference between the two.
 fn reasons(trials: &Trials, plan: &CasePlan, own: &CasePlan, ratio: f64) -> Vec<String> {
     let tool = &plan.load.driver;
     let mut found = Vec::new();
@@ -94,8 +94,8 @@ fn reasons(trials: &Trials, plan: &CasePlan, own: &CasePlan, ratio: f64) -> Vec<
     };
     let [theirs, ours] = each(|result| result.cost.cpu_ns(), |result| result.requests).map(|cost| cost / 1e3);
     let [their_time, our_time] = each(|result| result.elapsed_ns, |result| result.requests).map(|time| time / 1e3);
-    // On shared CPUs, the driver that costs more CPU time is the slower one. What it costs more must be a large part of
-    // the time that a request takes longer: a tool's own start costs more than a few slow requests.
+    // On shared CPUs, the driver with more CPU time is slower. Its additional CPU time must be a large part of the
+    // additional time of a request, because a tool's own start costs more than a few slow requests.
     let is_enough = (theirs - ours).abs() >= (their_time - our_time).abs() / 2.0;
     if is_enough && ((theirs > ours * 1.2 && ratio < 1.0) || (ours > theirs * 1.2 && ratio > 1.0)) {
         found.push(format!(
@@ -127,7 +127,7 @@ fn reasons(trials: &Trials, plan: &CasePlan, own: &CasePlan, ratio: f64) -> Vec<
     found
 }
 
-/// The medians, if the tool prints one and its clock is fine enough.
+/// The two medians, if the tool prints one and its clock is precise enough.
 fn median(trials: &Trials, plan: &CasePlan, own: &CasePlan) -> Option<String> {
     let reported = || trials.of(&plan.case).filter_map(|trial| trial.result.reported.as_ref());
     let medians = || reported().filter_map(|reported| reported.median_ns);
@@ -135,7 +135,7 @@ fn median(trials: &Trials, plan: &CasePlan, own: &CasePlan) -> Option<String> {
     let high = medians().fold(0.0, f64::max);
     let resolution = reported().next()?.resolution_ns;
     let ours = cases::merged(trials, &own.case, TrialResult::latency)?.quantile(0.5) as f64;
-    // A median cannot be told from a clock that has fewer than ten steps below it.
+    // A clock with fewer than ten steps below the median is too coarse to compare.
     Some(if resolution > ours / 10.0 {
         format!(
             "its clock counts {:.0} µs and cannot resolve a median of {:.1} µs",
@@ -153,7 +153,7 @@ fn median(trials: &Trials, plan: &CasePlan, own: &CasePlan) -> Option<String> {
     })
 }
 
-/// Some tools take a password only as an argument.
+/// A tool that gets a password as an argument, as some tools require.
 pub fn password_shown(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let tool = tool_of(&plan.levels)?;
     let mut proofs = trials.proofs(&plan.case);
@@ -167,7 +167,7 @@ pub fn password_shown(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         .then(|| note(text, effect))
 }
 
-/// Tools run longer trials than were asked for.
+/// A tool that runs longer trials than requested.
 pub fn tool_trials(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
     let trial = trials.data.header.settings.trial_ns as f64 / 1e9;
     let shortest = lasthop_classic::SHORTEST_TRIAL.as_secs_f64();

@@ -1,5 +1,5 @@
-//! Whether the load itself crossed the link, by what the services and the kernel did during the trials. One request
-//! that was asked for (`transport_not_as_asked`) does not say where the others went.
+//! Checks that the load itself crossed the link, by the work of services and kernel during the trials. A single request
+//! with proof (`transport_not_as_asked`) does not show where the other requests went.
 
 use std::collections::BTreeSet;
 
@@ -13,37 +13,38 @@ use lasthop_protocol::spec::Reuse;
 use super::finding::{Finding, invalid};
 use crate::trials::{Trials, served};
 
-/// A server that takes a request from a socket and sends a reply uses more CPU time than this, in microseconds.
+/// The least CPU time, in microseconds, of a server that takes a request from a socket and sends a reply.
 const LEAST_CPU_US: f64 = 0.5;
-/// The same work takes less than so many times the CPU time over another transport, unless TLS is added to it …
+/// The most times the CPU time that equal work takes over another transport, unless TLS is added …
 const MOST_CPU: f64 = 4.0;
 /// … which does not take so many times the context switches.
 const MOST_SWITCHES: f64 = 2.0;
-/// Share of answers for which a connection must have been opened if each should have its own.
+/// Share of answers that must have opened a connection, if each should have its own.
 const OPENED_SHARE: f64 = 0.9;
-/// With fewer, the counters are those of another network namespace.
+/// With a smaller share, the counters belong to another network namespace.
 const COUNTED_SHARE: f64 = 0.05;
-/// Share of the server's connections that may come by another of its addresses.
+/// The largest share of the server's connections that may use another of its addresses.
 const ELSEWHERE_SHARE: f64 = 0.05;
 
-/// Behind the link, where no transport changes the work, less than this share of it is another path.
+/// Work of a service behind the link, relative to another case, below which requests took another path. No transport
+/// changes such work.
 const LEAST_WORK: f64 = 1.0 / 3.0;
-/// Share of a CPU that a service may use without any request. It is more for each answer where answers take longer.
+/// Share of a CPU that a service may use without requests. Slower answers leave more of that time for each answer.
 const IDLE_CPU: f64 = 0.01;
-/// Rounds in which that must be so: one may be an accident.
+/// The fewest rounds with less work, because a single round may be an accident.
 const LEAST_ROUNDS: usize = 2;
 
-/// What a service did for each answer.
+/// Work of a service for each answer.
 #[derive(Clone, Copy)]
 struct Work {
     cpu_us: f64,
     switches: f64,
-    /// Time of the trials.
+    /// Time of the trials for each answer.
     wall_us: f64,
 }
 
 impl Work {
-    /// `None` if nothing is known of its processes.
+    /// The work; `None` if nothing is known about the service's processes.
     fn of(trials: &Trials, case: &str, role: &str) -> Option<Self> {
         Self::of_trials(trials.of(case), role)
     }
@@ -70,12 +71,12 @@ impl Work {
         })
     }
 
-    /// Whether it did far less than the same service did for the same answers elsewhere.
+    /// Whether the service did far less than in another case for equal answers.
     fn is_far_less_than(self, other: Self) -> bool {
         self.cpu_us * MOST_CPU < other.cpu_us && self.switches * MOST_SWITCHES < other.switches
     }
 
-    /// Whether a service behind the link was asked less often than elsewhere.
+    /// Whether a service behind the link got fewer requests than in another case.
     fn is_asked_less_than(self, other: Self) -> bool {
         self.cpu_us < LEAST_WORK * (other.cpu_us - IDLE_CPU * other.wall_us)
     }
@@ -89,7 +90,7 @@ impl Work {
     }
 }
 
-/// Two digits or more, without an exponent.
+/// A number with two digits or more, without an exponent.
 fn figure(value: f64) -> String {
     format!("{value:.0$}", if value < 10.0 { 1 } else { 0 })
 }
@@ -106,10 +107,10 @@ pub fn load_not_over_link(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(invalid(text, effect))
 }
 
-/// A driver of others counts more answers than the server can have given. lasthop's own sees the link itself.
+/// A foreign driver that counts more answers than the server can have given. lasthop's own driver sees the link itself.
 fn not_answered(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let load = &plan.load;
-    // Several requests at once may take one call.
+    // One call may take several requests at once.
     if load.is_own() || load.pipeline > 1 {
         return None;
     }
@@ -126,7 +127,7 @@ fn not_answered(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(invalid(text, "the driver counts answers that the server did not give"))
 }
 
-/// The link's server did next to nothing, or far less than in a case that is compared with this one.
+/// A link's server that did next to nothing, or far less than in a compared case.
 fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let server = &trials.data.header.experiment.to;
     let own = Work::of(trials, &plan.case, server)?;
@@ -144,8 +145,8 @@ fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
     })
 }
 
-/// A service behind the link worked in a case that is compared with this one, and not here. What the driver asks and the ends
-/// of the link are not behind it: what they do depends on the transport.
+/// A service behind the link that worked in a compared case, but not here. The driver's target and the ends of the link
+/// are not behind it: their work depends on the transport.
 pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let experiment = &trials.data.header.experiment;
     let ends = [&plan.load.target, &experiment.from, &experiment.to];
@@ -173,7 +174,7 @@ pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(invalid(text, effect))
 }
 
-/// The rounds in which a service was asked less in the first case than in the second.
+/// The number of rounds in which a service got fewer requests in the first case than in the second.
 fn rounds_of_less_work(trials: &Trials, cases: [&str; 2], role: &str) -> usize {
     let rounds: BTreeSet<u32> = trials.of(cases[0]).map(|trial| trial.round).collect();
     let less = |round: &u32| {
@@ -185,14 +186,15 @@ fn rounds_of_less_work(trials: &Trials, cases: [&str; 2], role: &str) -> usize {
     rounds.iter().filter(|round| less(round)).count()
 }
 
-/// The reference of a case, or the cases that have it as theirs.
+/// The reference of a case, or the cases of a reference.
 fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<Item = &'a CasePlan> {
     let name = Some(plan.case.as_str());
     let cases = trials.cases().iter();
     cases.filter(move |other| other.reference.as_deref() == name || plan.reference.as_deref() == Some(&other.case))
 }
 
-/// Other traffic of the machine opens connections too, so that there may be more, but never fewer.
+/// Too few opened connections. There may be more, because other traffic of the machine opens connections too, but never
+/// fewer.
 fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let experiment = &trials.data.header.experiment;
     let load = &plan.load;
@@ -217,7 +219,7 @@ fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     })
 }
 
-/// The server was reached by another of its addresses while the driver sent.
+/// A server that was reached at another of its addresses while the driver sent.
 fn elsewhere(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let to = &trials.data.header.experiment.to;
     let Elsewhere {

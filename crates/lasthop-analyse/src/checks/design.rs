@@ -1,4 +1,4 @@
-//! Whether there is enough data, and what it can show.
+//! The amount of data, and its limits.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,7 @@ pub fn multiplicity(evidence: &Evidence, one: &Compared) -> Option<Finding> {
     one.comparison.may_be_chance().then(|| doubt(text, effect))
 }
 
-/// In an A/A run: the smallest difference that a run like this can resolve on this machine.
+/// In an A/A run, the smallest difference that such a run can resolve on this machine.
 pub fn resolution(evidence: &Evidence) -> Option<Finding> {
     let primary = evidence.compared.iter().filter(|one| evidence.is_primary(one));
     let same: Vec<Interval> = primary.map(|one| one.comparison.ratio).collect();
@@ -96,7 +96,7 @@ pub fn resolution(evidence: &Evidence) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// Rounds that differ more than their blocks do, because each start of the services gives another ratio.
+/// Rounds that differ more than their blocks, because each start of the services gives another ratio.
 pub fn process_luck(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let found = variance::components(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
     let share = found.share_between();
@@ -106,7 +106,7 @@ pub fn process_luck(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (found.p_value < LUCK_LEVEL && share >= LUCK_SHARE).then(|| note(text, effect))
 }
 
-/// Rounds in one of two states, which a mean describes neither of.
+/// Rounds that are in one of two states, neither of which the mean describes.
 pub fn two_states(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let groups = states::two_states(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
     let matters = (groups[1].mean - groups[0].mean).exp_m1() >= trials.data.header.settings.margin;
@@ -122,7 +122,7 @@ pub fn two_states(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     matters.then(|| doubt(text, effect))
 }
 
-/// Rounds that resemble the one before.
+/// Rounds that resemble the previous round.
 pub fn rounds_correlated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let correlation = serial::correlated(&Pairs::of(trials, plan)?.log_ratios(primary)?)?;
     let text = format!(
@@ -134,8 +134,7 @@ pub fn rounds_correlated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// Servers that lasthop did not start are the same processes in every round, unless there is a way to restart them that
-/// does.
+/// Servers that lasthop did not start. They are the same processes in every round, unless a command restarts them.
 pub fn not_restarted(evidence: &Evidence) -> Option<Finding> {
     let data = evidence.trials.data;
     let same = data.rounds().flat_map(|round| &round.same_servers);
@@ -166,7 +165,7 @@ pub fn weak_check(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// An endpoint that keeps no connection.
+/// An endpoint that does not keep connections.
 pub fn server_closes(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let endpoint = trials.given(&plan.case).filter(|endpoint| endpoint.closes)?;
     let text = format!("{} closes the connection after each reply", endpoint.url);
@@ -176,7 +175,7 @@ pub fn server_closes(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     ))
 }
 
-/// The process of an endpoint was not found, or what the user named is not what answers.
+/// An endpoint whose process was not found, or whose named process does not answer.
 pub fn server_unknown(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let endpoint = trials.given(&plan.case)?;
     let text = format!("the process that answers at {} was not found", endpoint.url);

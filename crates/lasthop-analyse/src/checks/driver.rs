@@ -1,4 +1,4 @@
-//! Whether the driver was the bottleneck.
+//! The driver as a bottleneck.
 
 use lasthop_model::{
     quantity::counted,
@@ -13,11 +13,11 @@ use crate::{
     trials::Trials,
 };
 
-/// Share of a core per thread at which the driver counts as saturated.
+/// Share of a core per thread from which the driver counts as saturated.
 pub const SATURATED: f64 = 0.85;
 
-/// Whether the driver is busy with more than one request. With one under way it works while the server waits and waits
-/// while the server works: however busy, it limits nobody.
+/// Whether the driver is busy with several requests. With one request under way, the driver works while the server
+/// waits, and the other way round, so that even a busy driver limits nothing.
 fn is_saturated(trials: &Trials, plan: &CasePlan) -> bool {
     let load = &plan.load;
     let has_several =
@@ -25,12 +25,12 @@ fn is_saturated(trials: &Trials, plan: &CasePlan) -> bool {
     has_several && cases::driver_load(trials, plan) >= SATURATED
 }
 
-/// An open loop that keeps its rate. Its driver busy-waits, so its CPU use says nothing.
+/// Whether an open loop keeps its rate. Its driver busy-waits, so that its CPU use shows nothing.
 fn keeps_its_rate(trials: &Trials, plan: &CasePlan) -> bool {
     plan.load.is_open() && cases::offered(trials, &plan.case).is_some_and(|offered| offered.is_reached())
 }
 
-/// Whether its server could not take what the driver sent: then the driver is not the bottleneck, however busy it is.
+/// Whether the server could not receive everything that the driver sent. Then even a busy driver is not the bottleneck.
 fn loses(trials: &Trials, case: &str) -> bool {
     cases::sending(trials, case).is_some_and(|sending| sending.lost() > 0)
 }
@@ -52,13 +52,12 @@ pub fn driver_saturated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         .then(|| doubt(text, effect))
 }
 
-/// Share of its time at which a driver's run delay shows in a 99th percentile.
+/// Share of run delay in a driver's time at which a 99th percentile shows it.
 const KEPT_OFF: f64 = 0.01;
-/// And at which it shows in throughput.
+/// Share at which throughput shows it.
 const MUCH: f64 = 0.05;
 
-/// A driver that should have its own CPU and does not get it. If CPUs are shared on purpose, the check `placement`
-/// fires.
+/// A driver that should have its own CPU but does not get it. For CPUs shared on purpose, the check `placement` fires.
 pub fn driver_kept_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let placement = &trials.data.header.settings.placement;
     let is_apart = matches!(placement, Placement::Apart { .. } | Placement::Compact { .. });
@@ -73,9 +72,9 @@ pub fn driver_kept_off(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (is_apart && share >= KEPT_OFF).then(|| says(text, effect))
 }
 
-/// Below this headroom, the generator is a large part of what is measured.
+/// Headroom below which the generator is a large part of the measurement.
 const SCARCE: f64 = 2.0;
-/// Below this one, what the two servers do makes no difference: they were measured at different times.
+/// Headroom that counts as none, because the two rates were measured at different times.
 const NO_MORE: f64 = 1.1;
 
 pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
@@ -95,7 +94,7 @@ pub fn headroom(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (times < SCARCE).then(|| doubt(text, effect))
 }
 
-/// What is said is known to the driver alone.
+/// A driver that judges the replies itself, so that nothing else knows them.
 pub fn replies_unseen(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let text = format!("`{}` judged the replies", plan.load.driver);
     let effect =
@@ -103,11 +102,12 @@ pub fn replies_unseen(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (plan.load.protocol == custom::KIND.name && trials.count(&plan.case) > 0).then(|| note(text, effect))
 }
 
-/// Marks the ratios that a saturated driver pulls towards 1: those where it limits the better of the two cases. If it
-/// limits only the worse one, the ratio may be too large, and only the check says so. CPU per request is exact.
+/// Marks the ratios that a saturated driver pulls towards 1: those in which it limits the better of the two cases. If
+/// it limits only the worse case, the ratio may be too large, and only the check says so. CPU time per request is
+/// exact.
 pub fn mark_lower_bounds(trials: &Trials, comparisons: &mut [Comparison]) {
     let saturated = |case: &str| {
-        // An open loop has no lower bounds: it kept its rate, or is invalid.
+        // An open loop has no lower bounds, because it kept its rate or is invalid.
         let saturated = |plan: &CasePlan| !plan.load.is_open() && is_saturated(trials, plan);
         trials.plan(case).is_some_and(saturated) && !loses(trials, case)
     };

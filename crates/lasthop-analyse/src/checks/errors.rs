@@ -1,4 +1,4 @@
-//! Requests that got no correct reply.
+//! Requests without a correct reply.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use lasthop_protocol::result::ErrorClass;
 use super::finding::{Finding, doubt, grouped, invalid, percent};
 use crate::{cases, summary::Severity, trials::Trials};
 
-/// A case with a larger share of errors than this is invalid.
+/// Share of errors above which a case is invalid.
 const INVALID_SHARE: f64 = 0.001;
 
-/// Errors of a case by class, with the first example of each.
+/// Errors of a case by class, each with its first example.
 fn found(trials: &Trials, case: &str) -> Vec<(String, u64, String)> {
     let first = |class: &str| {
         let mut errors = trials
@@ -29,11 +29,11 @@ fn found(trials: &Trials, case: &str) -> Vec<(String, u64, String)> {
         .collect()
 }
 
-/// Any error. Errors are never counted as fast requests, but failed requests are missing from the latencies.
+/// Any errors. They never count as fast requests, but failed requests are missing from the latencies.
 pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let found = found(trials, &plan.case);
     let errors: u64 = found.iter().map(|error| error.1).sum();
-    // Errors are not among the answers, so both are counted.
+    // Answers do not include errors, so the sum of both is the total.
     let share = errors as f64 / (errors as f64 + trials.answers(&plan.case));
     let list = found
         .iter()
@@ -58,7 +58,7 @@ pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     })
 }
 
-/// With a full backlog, a Unix socket refuses at once, while TCP drops the SYN and repeats it.
+/// Refused connections. With a full backlog, a Unix socket refuses at once, while TCP drops the SYN and repeats it.
 pub fn backlog_full(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect = "with a full backlog, a Unix socket refuses at once and TCP takes a second or more; compare errors \
                   and slow requests together, or raise the backlog in both cases";
@@ -78,10 +78,10 @@ fn of_class(trials: &Trials, plan: &CasePlan, class: &str, effect: &str) -> Opti
     Some(doubt(text, effect))
 }
 
-/// From this share on, the reconnects weigh in the upper percentiles and in the throughput.
+/// Share of requests sent again from which reconnects affect the upper percentiles and the throughput.
 const SENT_AGAIN_SHARE: f64 = 0.02;
 
-/// A server that ends connections under way so often that the figures are also those of connecting.
+/// A server that ends connections during use so often that the figures include those of connecting.
 pub fn sent_again(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let again = trials.sum(&plan.case, |trial| trial.result.sent_again);
     let share = again as f64 / trials.answers(&plan.case).max(1.0);
@@ -91,8 +91,8 @@ pub fn sent_again(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (share >= SENT_AGAIN_SHARE).then(|| doubt(text, effect))
 }
 
-/// Trials without a result, in a case that otherwise works. A case has no more trials in a round in which one failed,
-/// so one that fails again and again is measured only while it does well.
+/// Trials without a result, in a case that otherwise works. After a failed trial, a case has no more trials in that
+/// round, so that a case with many failures is measured only while it works.
 pub fn failed_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let failed = trials.failed(&plan.case);
     let rounds: BTreeSet<u32> = failed.iter().copied().collect();
@@ -107,7 +107,7 @@ pub fn failed_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (!failed.is_empty() && worked > 0).then(|| Finding::of(severity(rounds.len()), text, effect))
 }
 
-/// One failure may be an accident.
+/// A single failure may be an accident.
 fn severity(rounds: usize) -> Severity {
     if rounds > 1 { Severity::Invalid } else { Severity::Doubt }
 }

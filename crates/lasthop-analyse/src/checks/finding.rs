@@ -1,4 +1,4 @@
-//! What a check looks at, what it finds, and how it words that.
+//! The input of checks, their findings, and the words for figures.
 
 use lasthop_model::quantity::thousands;
 
@@ -8,28 +8,28 @@ use crate::{
     trials::Trials,
 };
 
-/// What checks look at.
+/// The input of checks.
 pub struct Evidence<'a> {
     pub trials: &'a Trials<'a>,
     pub compared: &'a [Compared],
 }
 
 impl Evidence<'_> {
-    /// Whether a comparison is by the metric of its load, which the run was planned for.
+    /// Whether a comparison is by the primary metric of its load, for which the run was planned.
     pub fn is_primary(&self, one: &Compared) -> bool {
         let plan = self.trials.plan(&one.comparison.case);
         plan.is_some_and(|plan| Metric::primary(&plan.load) == one.comparison.metric)
     }
 }
 
-/// What a check found of its subject.
+/// The finding of a check about its subject.
 pub struct Finding {
     pub severity: Severity,
-    /// What was seen, with figures.
+    /// Observations, with figures.
     pub evidence: String,
-    /// Its effect on the result.
+    /// The effect on the result.
     pub effect: String,
-    /// The id, if it is not that of the check.
+    /// The id, if different from the check's.
     pub id: Option<&'static str>,
 }
 
@@ -44,27 +44,27 @@ impl Finding {
     }
 }
 
-/// Worth knowing.
+/// A finding worth knowing.
 pub fn note(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
     Finding::of(Severity::Note, evidence, effect)
 }
 
-/// The result is weaker than it looks.
+/// A finding that makes the result weaker than it looks.
 pub fn doubt(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
     Finding::of(Severity::Doubt, evidence, effect)
 }
 
-/// The result must not be used.
+/// A finding by which the result must not be used.
 pub fn invalid(evidence: impl Into<String>, effect: impl Into<String>) -> Finding {
     Finding::of(Severity::Invalid, evidence, effect)
 }
 
-/// `12,345`
+/// A number with separated thousands: `12,345`.
 pub fn grouped(count: u64) -> String {
     thousands(&count.to_string())
 }
 
-/// A share in percent, with enough digits not to read 0.
+/// A share in percent, with enough digits that it does not read 0.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value {

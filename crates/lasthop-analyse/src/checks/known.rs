@@ -1,35 +1,36 @@
-//! What each check means to people: what `docs/checks.md` and `lasthop report --check` say, and the line of a report.
+//! The meaning of each check for people: the text of `docs/checks.md` and `lasthop report --check`, and the line of a
+//! report.
 
 use crate::summary::Severity;
 
-/// A check, in words without figures. What a run found has them.
+/// A check in words without figures, which are in the findings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckMeaning {
     pub id: &'static str,
-    /// How severe its findings are, and when.
+    /// Severity of its findings, with conditions.
     pub severity: &'static str,
-    /// What a finding means for the answer.
+    /// Meaning of a finding for the answer.
     pub line: &'static str,
-    /// The same where it is no more than a note.
+    /// Meaning of a finding that is only a note.
     pub note: Option<&'static str>,
-    /// What is found, after the severity and a colon.
+    /// The condition of a finding, after the severity and a colon.
     pub found: &'static str,
-    /// What to do about it.
+    /// Advice for a finding.
     pub advice: &'static str,
-    /// Whether a report says it although it is a note: an option asks for it, or it changes what is measured.
+    /// Whether reports have the check even as a note, because an option asks for it or it changes the measurement.
     pub asked: bool,
-    /// Whether the line says nothing without what was found.
+    /// Whether the line needs the evidence to make sense.
     pub evident: bool,
 }
 
 impl CheckMeaning {
-    /// The check with an id. A record of another version may have others.
+    /// The check with an id; `None` for an id that only another version has.
     #[must_use]
     pub fn of(id: &str) -> Option<&'static Self> {
         all().find(|known| known.id == id)
     }
 
-    /// What a finding of some severity means for the answer.
+    /// The meaning of a finding with this severity for the answer.
     #[must_use]
     pub fn meaning(&self, severity: Severity) -> &'static str {
         self.note.filter(|_| severity == Severity::Note).unwrap_or(self.line)
@@ -79,7 +80,7 @@ const DOUBT: &str = "Doubt";
 const NOTE: &str = "Note";
 const INVALID: &str = "Invalid";
 
-/// Headings and the checks below them.
+/// Headings, each with its checks.
 pub const THEMES: &[(&str, &[CheckMeaning])] = &[
     ("Answers", ANSWERS),
     ("The link", LINK),

@@ -1,4 +1,4 @@
-//! Patterns in the latency distribution that have a known cause.
+//! Patterns with a known cause in the distribution of latencies.
 
 use lasthop_model::{quantity::counted, record::CasePlan};
 use lasthop_protocol::{Histogram, TrialResult, delayed_ack::WINDOW_NS};
@@ -7,25 +7,26 @@ use super::finding::{Finding, doubt, percent};
 use crate::{cases, summary::WaitCause, trials::Trials, waits};
 
 const MS: u64 = 1_000_000;
-/// Below this median, reading the clock (about 50 ns) is more than 5 % of a latency.
+/// The shortest median. Below, reading the clock (about 50 ns) is more than 5 % of a latency.
 const SHORTEST_MEDIAN_NS: u64 = 1_000;
 
-/// All latencies of a case; `None` if the driver has none.
+/// All latencies of a case; `None` if the driver does not report them.
 fn merged(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
     cases::merged(trials, &plan.case, TrialResult::latency)
 }
 
-/// Latencies within the window, if they are a cluster: many more than in the neighbouring windows of the same width.
+/// Number of latencies in the window if they are a cluster: many more than in the neighbouring windows of equal width.
 fn cluster(histogram: &Histogram, from_ns: u64, to_ns: u64, least: u64) -> Option<u64> {
     let width = to_ns - from_ns;
     let inside = histogram.within(&(from_ns..to_ns));
     let beside = histogram.within(&(from_ns - width..from_ns)) + histogram.within(&(to_ns..to_ns + width));
-    // Where most requests take about as long, the cluster is what they usually take.
+    // If most requests take about as long, the cluster is just their usual time.
     let usually_faster = histogram.quantile(0.5) < from_ns / 4;
     (inside >= least && inside > 2 * beside && usually_faster).then_some(inside)
 }
 
-/// The kernel's shortest delayed ACK takes 40 ms. A small write that Nagle's algorithm holds back waits for it.
+/// Latencies of a delayed ACK, for which a small write that Nagle's algorithm holds back waits. The kernel's shortest
+/// takes 40 ms.
 pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let (inside, against) = if waits::are_delayed_acks(trials, plan) {
@@ -44,7 +45,7 @@ pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// A wait that is no work, and that no other check here explains.
+/// A wait without work that no other check here explains.
 pub fn idle_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let wait = waits::of(trials, plan).filter(|wait| wait.cause != WaitCause::DelayedAck)?;
     let ms = |us: f64| format!("{:.2} ms", us / 1e3);
@@ -66,8 +67,8 @@ pub fn idle_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// A SYN that was dropped is sent again after 1 s, then after 2 s more. A queue may take as long, so the kernel must
-/// have counted some.
+/// Dropped SYNs, which are sent again after 1 s and then 2 s later. A queue may take as long, so the kernel must have
+/// counted some.
 pub fn syn_retransmit(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];
@@ -90,8 +91,7 @@ fn median(histogram: &Histogram) -> String {
     format!("{:.1} µs", histogram.quantile(0.5) as f64 / 1e3)
 }
 
-/// A clock that is too coarse for what it measures, because reading it takes too long or because it counts
-/// milliseconds.
+/// A clock that is too coarse for the latencies, because reading it takes too long or it counts milliseconds.
 pub fn coarse_clock(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let steps = histogram.bins().count();

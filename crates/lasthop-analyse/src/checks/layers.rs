@@ -1,4 +1,4 @@
-//! Whether profile trials say where the CPU time goes.
+//! The quality of profile trials: whether they explain the CPU time.
 
 use lasthop_model::{profile::RoleProfile, record::CasePlan};
 
@@ -8,14 +8,14 @@ use crate::{
     trials::Trials,
 };
 
-/// By how much samples and the kernel's account may differ.
+/// The largest difference between samples and the kernel's account, as a share.
 const APART: f64 = 0.05;
-/// How much may be without a layer.
+/// The largest share without a layer.
 const WITHOUT_LAYER: f64 = 0.05;
-/// Chance moves a sum of samples by this many standard errors at most.
+/// Standard errors by which chance moves a sum of samples at most.
 const BY_CHANCE: f64 = 2.0;
 
-/// A role over all profile trials of a case.
+/// Sums of a role over all profile trials of a case.
 struct Sum<'a> {
     name: &'a str,
     cpu: f64,
@@ -57,11 +57,11 @@ fn sums<'a>(trials: &Trials<'a>, plan: &CasePlan) -> Vec<Sum<'a>> {
     names.into_iter().map(of).collect()
 }
 
-/// Layers are of no use if the samples do not add up to the CPU time. Of all roles together: where one wakes another on
-/// its CPU, the kernel books a part of its time to the other.
+/// Samples that do not add up to the CPU time, so that layers are useless. All roles are summed, because the kernel
+/// books a part of a role's time to another role that it wakes on its CPU.
 pub fn do_not_add_up(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let sums = sums(trials, plan);
-    // Nobody counts the kernel's own work.
+    // The kernel's own work has no account.
     let counted = || sums.iter().filter(|sum| sum.cpu > 0.0);
     let sampled: f64 = counted().map(|sum| sum.sampled).sum();
     let share = sampled / counted().map(|sum| sum.cpu).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Whether the live connections were what the case asks for.
+//! The live connections, against the requirements of the case.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use lasthop_model::{
 use super::finding::{Finding, doubt, grouped, invalid, note, percent};
 use crate::trials::{Trials, served};
 
-/// Share of requests that may open a connection even with keep-alive, because servers close connections now and then.
+/// Share of requests that may open a connection with keep-alive, because servers close connections now and then.
 const REOPENED_SHARE: f64 = 0.01;
-/// Share of requests that must have opened a connection if each should have its own.
+/// Share of requests that must have opened a connection, if each should have its own.
 const OPENED_SHARE: f64 = 0.9;
 
 /// The first contradiction between a case and its connections, in words.
@@ -52,7 +52,7 @@ pub fn transport_not_as_asked(trials: &Trials, plan: &CasePlan) -> Option<Findin
 }
 
 fn driver_reuse(trials: &Trials, case: &str, seen: &CaseProof) -> Option<String> {
-    // By protocol, or because the case asks for it.
+    // Because of the protocol, or because the case asks for that.
     let per_request = seen.spec.closes_each_time();
     if per_request == seen.driver.reused {
         let (got, wanted) = if seen.driver.reused {
@@ -71,7 +71,7 @@ fn driver_reuse(trials: &Trials, case: &str, seen: &CaseProof) -> Option<String>
     let wrong = if per_request {
         count > 0 && share < OPENED_SHARE
     } else {
-        // The first connections of a trial are no reopened ones, however few requests it had.
+        // The first connections of a trial are not reopened, however few requests it had.
         share > REOPENED_SHARE && opened > u64::from(seen.spec.connections) * count
     };
     wrong.then(|| {
@@ -88,7 +88,7 @@ fn link_reuse(link: &LinkObserved) -> Option<String> {
     let wanted = link.wanted.as_deref()?;
     let wrong = match wanted {
         "per-request" => link.connections < link.requests,
-        // A pool may use a few connections, but not one per request.
+        // A pool may use a few connections, but not a connection per request.
         _ => link.requests > 1 && link.connections * 2 > link.requests,
     };
     wrong.then(|| {
@@ -121,7 +121,7 @@ pub fn link_not_proven(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     unseen.then(|| note(text, effect))
 }
 
-/// A folder protects a Unix socket from other users. Nothing protects an address.
+/// An address open to all users. A folder protects a Unix socket from other users, but nothing protects an address.
 pub fn open_to_everybody(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let is_open =
         |seen: &&CaseProof| seen.driver.password_asked == Some(false) && seen.spec.endpoint.address.ip().is_some();
@@ -135,7 +135,7 @@ pub fn open_to_everybody(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// Version and cipher of a case's connections.
+/// TLS version and cipher of a case's connections.
 fn tls_of(trials: &Trials, case: &str) -> BTreeSet<String> {
     trials
         .proofs(case)

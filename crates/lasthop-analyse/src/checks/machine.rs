@@ -1,4 +1,4 @@
-//! What else happened on the machine, and on which CPUs the processes ran.
+//! Other activity on the machine, and the CPUs of the processes.
 
 use lasthop_model::{
     quantity::joined,
@@ -13,7 +13,7 @@ const STEAL_SHARE: f64 = 0.01;
 const FOREIGN_SHARE: f64 = 0.05;
 const OWN_SHARE: f64 = 0.25;
 
-/// A share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
+/// Share of the CPU time of all CPUs over all trials; `None` if the number of CPUs is unknown.
 fn share(evidence: &Evidence, pick: fn(&MeasuredTrial) -> i64) -> Option<f64> {
     let data = evidence.trials.data;
     let spent: i64 = data.trials().map(pick).sum();
@@ -34,7 +34,7 @@ pub fn steal(evidence: &Evidence) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// Containers bring rules of their own, which come and go with them.
+/// A packet filter that changed. Containers have rules of their own, which come and go with them.
 pub fn packet_filter(evidence: &Evidence) -> Option<Finding> {
     let data = evidence.trials.data;
     let environment = data.environment.as_ref()?;
@@ -47,7 +47,8 @@ pub fn packet_filter(evidence: &Evidence) -> Option<Finding> {
     changed.then(|| doubt(text, effect))
 }
 
-/// Neither reading has all of it: ticks miss short runs, and clocks those that came and went.
+/// Load of other programs, by the larger of two readings. Neither is complete: ticks miss short runs, and clocks miss
+/// processes that came and went.
 pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
     let by_ticks = share(evidence, |trial| trial.observations.machine.foreign_ns)?;
     let by_clocks = share(evidence, |trial| trial.observations.machine.others_ns.cast_signed())?;
@@ -61,7 +62,7 @@ pub fn foreign_load(evidence: &Evidence) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// CPU time of nobody that is known is lasthop's own. Of a driver that is not, nobody may know.
+/// CPU time of lasthop itself: the part that belongs to no known role. With a foreign driver, its owner is unknown.
 pub fn own_load(evidence: &Evidence) -> Option<Finding> {
     if evidence.trials.cases().iter().any(|plan| !plan.load.is_own()) {
         return None;
@@ -99,7 +100,7 @@ pub fn placement(evidence: &Evidence) -> Option<Finding> {
     }
 }
 
-/// Who waits spins on the CPU that the driver and the services share whatever the scheduler does.
+/// Spinning on a CPU that the driver and the services share under any schedule.
 pub fn spins_in_vain(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let data = trials.data;
     let cpu = match &data.header.settings.placement {

@@ -1,7 +1,7 @@
-//! Checks of trust: what speaks against a result, each with its evidence and its effect.
+//! Checks of trust: reasons against a result, each with its evidence and its effect.
 //!
-//! A check looks at one subject and says what it finds. Their ids are stable. To add one, write the function, put it
-//! into `CHECKS`, and say in `known` what its id means.
+//! A check looks at one subject, and returns its finding. Ids are stable. To add a check, write the function, enter it
+//! in `CHECKS`, and explain its id in `known`.
 
 mod configuration;
 mod containers;
@@ -35,16 +35,16 @@ use self::{
 };
 use super::{pairs::Compared, summary::Check, trials::Trials};
 
-/// What a check looks at, one after the other.
+/// The subject of a check. A check is called for each.
 enum Subject {
     Run(fn(&Evidence) -> Option<Finding>),
     Case(fn(&Trials, &CasePlan) -> Option<Finding>),
-    /// Cases that may use TCP. What happens to TCP during the others is somebody else's.
+    /// A case that may use TCP. During other cases, events of TCP belong to other programs.
     Tcp(fn(&Trials, &CasePlan) -> Option<Finding>),
     Comparison(fn(&Evidence, &Compared) -> Option<Finding>),
 }
 
-/// Every check by its id, the most important subjects first. [`known`] says what each id means.
+/// Every check by id, the most important subjects first. [`known`] explains the ids.
 const CHECKS: &[(&str, Subject)] = &[
     ("errors", Case(errors::errors)),
     ("backlog-full", Case(errors::backlog_full)),

@@ -1,11 +1,11 @@
-//! Counters of the kernel's network stack. They cover all sockets in the network namespaces of driver and services.
+//! Counters of the kernel's network stack, for all sockets in the network namespaces of driver and services.
 
 use lasthop_model::{quantity::counted, record::CasePlan};
 
 use super::finding::{Finding, doubt, grouped, percent};
 use crate::{summary::Severity, trials::Trials};
 
-/// Share of retransmitted segments that is worth a note.
+/// Shares of retransmitted segments that deserve a note, and a doubt.
 const NOTED_RETRANSMISSIONS: f64 = 0.000_1;
 const DOUBTED_RETRANSMISSIONS: f64 = 0.001;
 

@@ -1,11 +1,11 @@
-//! Requests that nobody answers, and that never arrive.
+//! Requests without replies that never arrive.
 
 use lasthop_model::record::CasePlan;
 
 use super::finding::{Finding, doubt, grouped, percent};
 use crate::{cases, trials::Trials};
 
-/// Where senders are not told, only the two counts together show a loss.
+/// Lost requests. If senders are not told, only the two counts together show a loss.
 pub fn lost(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let all = cases::sending(trials, &plan.case).filter(|all| all.lost() > 0)?;
     let where_lost = match all.dropped_total {
@@ -41,7 +41,7 @@ mod tests {
         testing::{comparison, each_trial, finding, findings, healthy},
     };
 
-    /// Both cases send one way, at the driver's limit; `unix` sends more than arrives.
+    /// A run in which both cases send one way, at the driver's limit, and `unix` sends more than arrives.
     fn sending(lost: u64, dropped: Option<u64>) -> RunData {
         let mut data = healthy();
         let one_way = |trial: &mut MeasuredTrial, lost| {
@@ -86,13 +86,13 @@ mod tests {
         let of = |lost| summarise(&sending(lost, Some(lost)));
         let cpu = |summary: &Summary| comparison(summary, "unix", Metric::CpuPerRequest);
         let saved = |summary: &Summary| comparison(summary, "unix", Metric::Throughput).unwrap().materiality;
-        // Of about 2,900 requests, up to 2 % are lost.
+        // Up to 2 % of about 2,900 requests are lost.
         let little = of(40);
         assert!(cpu(&little).is_some() && saved(&little).is_some());
         let much = of(5_000);
         assert_eq!(cpu(&much), None);
         assert_eq!(saved(&much), None);
-        // Both are told: what a request costs that arrives, and one that is sent.
+        // There are two figures: the cost of a request that arrives, and that of a sent request.
         let unix = metrics(&much, "unix");
         let sent = unix.one_way.as_ref().unwrap().cpu_us_per_sent;
         assert!(

@@ -1,4 +1,4 @@
-//! Whether an open loop reached its rate and kept its schedule.
+//! The rate and the schedule of an open loop.
 
 use lasthop_model::{
     quantity::{counted, rate_text},
@@ -9,12 +9,12 @@ use lasthop_protocol::{Histogram, TrialResult};
 use super::finding::{Evidence, Finding, doubt, grouped, invalid, note, percent};
 use crate::{cases, derived, trials::Trials};
 
-/// The lag is reported if it is at least this share of the 99th percentile of the response time.
+/// Share of the 99th percentile of the response time from which the lag is reported.
 const LARGE_LAG: f64 = 0.1;
-/// A shorter lag is the time of a wake-up and not worth a note.
+/// The lag of a wake-up, which is not worth a note.
 const SMALL_LAG_NS: u64 = 100_000;
 
-/// Fewer than 99 % of the requests that were due were sent.
+/// An open loop that sent fewer than 99 % of the requests that were due.
 pub fn rate_not_reached(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let offered = cases::offered(trials, &plan.case)?;
     let text = format!(
@@ -29,13 +29,13 @@ pub fn rate_not_reached(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     (!offered.is_reached()).then(|| invalid(text, effect))
 }
 
-/// Requests that were sent much later than they were due.
+/// Requests sent much later than due.
 pub fn late(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let rate = plan.load.rate?;
     let merged = |pick: fn(&TrialResult) -> Option<&Histogram>| cases::merged(trials, &plan.case, pick);
     let lag = merged(|result| result.lag.as_ref())?.quantile(0.99);
     let response = merged(TrialResult::latency)?.quantile(0.99);
-    // Share of the time in which a connection had a request in flight (Little's law).
+    // Share of time in which a connection had a request under way (Little's law).
     let service_ns = merged(|result| result.service_time.as_ref()).map_or(0.0, |times| times.mean());
     let busy = (rate * (service_ns / 1e9) / f64::from(plan.load.connections.max(1))).min(1.0);
     let text = format!(
@@ -48,7 +48,7 @@ pub fn late(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect = "response times include this lag: a request waits if every connection is busy, or if the driver or the \
                   machine is late; more connections would tell which";
     let large = lag > SMALL_LAG_NS && lag as f64 > LARGE_LAG * response as f64;
-    // In an overload everything is late, which the other check reports.
+    // In an overload everything is late, which the check of the rate reports.
     (large && cases::offered(trials, &plan.case)?.is_reached()).then(|| doubt(text, effect))
 }
 
@@ -60,7 +60,7 @@ fn time(ns: u64) -> String {
     }
 }
 
-/// Quantities derived from the time of a request at full load.
+/// Quantities derived from the time of a request at full load, which an open loop does not have.
 pub fn derived_left_out(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
     let all = trials.data.header.derived.iter();
     let left_out = all.filter(|plan| derived::is_at_a_rate(trials, &plan.from));
@@ -83,7 +83,7 @@ mod tests {
         testing::{at_rate, each_trial, finding, findings, healthy},
     };
 
-    /// Of every 1,000 requests that were due, so many were sent.
+    /// A run that sent this many of every 1,000 requests that were due.
     fn sending(sent: u64) -> RunData {
         let mut data = at_rate(healthy(), 2_000.0);
         each_trial(&mut data, "unix", |trial| {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(findings(&healthy(), "rate-not-reached"), []);
     }
 
-    /// 1 % of the requests respond after `response`, `lag` of it before they were sent.
+    /// A run in which 1 % of the requests respond after `response_us`, of which they were unsent for `lag_us`.
     fn lagging(lag_us: u64, response_us: u64) -> RunData {
         let mut data = at_rate(healthy(), 2_000.0);
         each_trial(&mut data, "unix", |trial| {
@@ -142,7 +142,7 @@ mod tests {
             "{}",
             check.evidence
         );
-        // 2,000 requests/s of some 38 µs on one connection.
+        // 2,000 requests/s of about 38 µs on one connection.
         assert!(
             check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."),
             "{}",

@@ -1,4 +1,4 @@
-//! Whether results depend on when they were measured: early or late in the run, in a block, or in a trial.
+//! Dependence of results on time: early or late in the run, in a block, or in a trial.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
 use lasthop_stats::{Estimate, location, rank};
@@ -9,16 +9,16 @@ use crate::{
     trials::{Trials, grouped, halves, primary, primary_name},
 };
 
-/// Fewer trials than this show no trend.
+/// The fewest trials that show a trend.
 const LEAST_TRIALS: usize = 12;
-/// Weaker correlations are not worth a note, even if they are certain.
+/// The weakest correlation that deserves a note, even if certain.
 const LEAST_CORRELATION: f64 = 0.3;
-/// Significance level of one test. A run makes a few dozen.
+/// Significance level of a test. A run makes a few dozen.
 pub const LEVEL: f64 = 0.001;
-/// The same for halves of rounds, of which there may be few.
+/// Significance level for halves of rounds, of which there may be few.
 const WARMING_LEVEL: f64 = 0.005;
 
-/// Spearman's correlation and how many points it is of, if it is certain and strong enough to report.
+/// Spearman's correlation and its number of points, if it is certain and strong enough to report.
 fn trend(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, usize)> {
     let (x, y): (Vec<f64>, Vec<f64>) = points.unzip();
     let correlation = (x.len() >= LEAST_TRIALS).then(|| rank::spearman(&x, &y)).flatten()?;
@@ -26,7 +26,7 @@ fn trend(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, usize)> {
     (certain && correlation.abs() >= LEAST_CORRELATION).then_some((correlation, x.len()))
 }
 
-/// The trend of what a case is compared by over something that each trial has.
+/// The trend in the compared quantity of a case, over a property of each trial.
 fn own_trend(trials: &Trials, plan: &CasePlan, over: fn(&MeasuredTrial) -> f64) -> Option<(f64, usize)> {
     trend(
         trials
@@ -39,7 +39,7 @@ fn way(correlation: f64) -> &'static str {
     if correlation > 0.0 { "rises" } else { "falls" }
 }
 
-/// A ratio, or a reference's own figure, that drifts during the run.
+/// A drift during the run, of a ratio or of a reference's own figure.
 pub fn drift(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let Some(pairs) = Pairs::of(trials, plan) else {
         return reference_drift(trials, plan);
@@ -68,7 +68,7 @@ fn reference_drift(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// Compares trials early in a block with late ones.
+/// A trend from early to late trials of a block.
 pub fn position(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let (correlation, count) = own_trend(trials, plan, |trial| f64::from(trial.position))?;
     // A shorter time is faster, and so is a higher rate.
@@ -83,15 +83,15 @@ pub fn position(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// Whether a change of a ratio halfway is certain at this level, and matters. As long as the second half is as it would
-/// be later, the ratio of both is off by half of the change.
+/// Whether a ratio's change halfway is certain at this level, and matters. If the second half is like any later time,
+/// the ratio of both halves is off by half of the change.
 fn shifts(trials: &Trials, change: &Estimate, level: f64) -> bool {
     let shift = (change.value.abs() / 2.0).exp_m1();
     change.p_value() < level && shift >= trials.data.header.settings.margin
 }
 
-/// A ratio that is another in the second half of the trials than in the first. Caches, the scheduler and sleeping CPUs
-/// may need time to settle after the turn of another case, and code that is compiled while it runs needs more.
+/// A ratio that differs between the first and the second half of trials. Caches, the scheduler and sleeping CPUs may
+/// need time to settle after another case's turn, and code that is compiled while it runs needs more.
 pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let pairs = Pairs::of(trials, plan)?;
     let of = |quantity: fn([f64; 2]) -> f64| {
@@ -111,8 +111,7 @@ pub fn settling(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// A ratio that is another in the second half of the rounds than in the first: servers that get faster after their
-/// start.
+/// A ratio that differs between the first and the second half of rounds: servers get faster after their start.
 pub fn warming(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let [early, late] = Pairs::of(trials, plan)?.halves_of_rounds();
     let changes = early.blocks.iter().zip(&late.blocks).filter_map(|(early, late)| {

@@ -1,4 +1,4 @@
-//! Whether a resumed run measured the same before and after its pauses.
+//! Pauses of a resumed run, and whether results changed across them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     trials::{Trials, primary, primary_name},
 };
 
-/// Notes that the run has pauses.
+/// Pauses of the run, as a note.
 pub fn resumed(evidence: &Evidence) -> Option<Finding> {
     let pauses = joined(evidence.trials.data.resumptions().map(described), "; ");
     let effect = "its parts count as rounds of one run; if the result changed in a pause, the check `pause` fires";
@@ -48,7 +48,7 @@ fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A ratio, or a reference's own figure, that differs before and after a pause.
+/// A change across a pause, of a ratio or of a reference's own figure.
 pub fn pause(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     trials.data.resumptions().next()?;
     of_ratio(trials, plan).or_else(|| of_reference(trials, plan))
@@ -84,8 +84,8 @@ fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(note(text, effect))
 }
 
-/// How far apart the means of the parts are, as a share, if that is certain and more than the margin. The analysis of
-/// variance compares means of rounds, because blocks of the same round are not independent.
+/// The distance between the means of the parts, as a share, if it is certain and above the margin. The analysis of
+/// variance compares means of rounds, because blocks of a round are not independent.
 fn moved(trials: &Trials, logs: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
     let part_of = trials.data.parts();
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();

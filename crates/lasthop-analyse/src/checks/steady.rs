@@ -1,4 +1,4 @@
-//! Trials that are too short for what they measure.
+//! Trials that are too short for their measurement.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
     trials::Trials,
 };
 
-/// A trial of a case with slow replies and what comes with it, in multiples of these: the warm-up, four for the trial,
-/// and the last replies.
+/// Length of a trial with slow replies and all its phases, in multiples of a slow reply: the warm-up, four for the
+/// trial, and the last replies.
 const UNITS: u64 = 7;
 
 /// Latencies that contradict the throughput.
@@ -38,7 +38,7 @@ pub fn littles_law(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// Replies that are slow for their trials.
+/// Replies that are slow for the length of their trials.
 pub fn short_trials(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let short = steady::too_short(trials, plan)?;
     let text = format!(
@@ -79,7 +79,7 @@ fn said(nanoseconds: u64) -> String {
     }
 }
 
-/// Rounded up, as an option takes it.
+/// A duration rounded up, in an option's syntax.
 fn whole(nanoseconds: u64) -> String {
     let unit = if nanoseconds < 1_000_000_000 {
         1_000_000

@@ -1,4 +1,4 @@
-//! Every check is provoked here, and shown to keep quiet just below its limit.
+//! Tests that every check fires, and does not fire just below its limit.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ use crate::{
     trials::Trials,
 };
 
-/// A driver with two connections, this busy for a case.
+/// Makes a driver with two connections this busy for a case.
 fn driver_load(data: &mut RunData, case: &str, share: f64) {
     for plan in &mut data.header.cases {
         plan.load.connections = 2;
@@ -67,7 +67,7 @@ fn a_saturated_driver_makes_a_lower_bound() {
     }
 }
 
-/// As of `lasthop compare`: the servers of these cases were found.
+/// A run of `lasthop compare` that found the servers of these cases.
 fn given(found: &[&str]) -> RunData {
     let mut data = healthy();
     let spec = data.rounds().next().unwrap().cases["tcp"].spec.clone();
@@ -161,7 +161,7 @@ fn the_cpu_time_of_unknown_servers_is_not_compared() {
     let mut data = given(&["tcp"]);
     assert_eq!(finding(&data, "server-unknown").case.as_deref(), Some("unix"));
     assert!(!compared(&data));
-    // A process that the user named and that does nothing is not the server.
+    // A process that the user named, but that does nothing, is not the server.
     data.header.given.as_mut().unwrap().pids.insert("server".to_owned(), 7);
     assert!(findings(&data, "server-unknown").is_empty() && compared(&data));
     each_trial(&mut data, "unix", |trial| trial.observations.roles.clear());
@@ -348,7 +348,7 @@ fn an_error_weighs_no_less_where_its_trial_failed() {
         add_errors(&mut data, "unix", ErrorClass::Reset, each);
         data
     };
-    // 0.2 % of 2,860 requests in each trial, and 10 % of those in one.
+    // 0.2 % of 2,860 requests in each trial, and 10 % in a single trial.
     assert_eq!(finding(&with_errors(6), "errors").severity, Severity::Invalid);
     let mut failed = with_errors(0);
     each_trial(&mut failed, "unix", |trial| {
@@ -367,7 +367,8 @@ fn an_error_weighs_no_less_where_its_trial_failed() {
     assert!(summarise(&failed).cases[1].errors["reset"] > 200);
 }
 
-/// A case as fast as its reference that fails in its first slow trial of a round, and so has no more of them there.
+/// The case is as fast as its reference, and fails at its first slow trial in a round, so that it has no more trials
+/// there.
 #[test]
 fn a_case_that_fails_when_it_is_slow_has_no_verdict() {
     let scatter = Noise {
@@ -413,7 +414,7 @@ fn a_case_that_fails_when_it_is_slow_has_no_verdict() {
     assert!(flattered > 0, "the failures flatter nobody");
 }
 
-/// Of containers it is their own, which come and go.
+/// With containers, the changed rules belong to the containers, which come and go.
 #[test]
 fn a_packet_filter_that_changed_is_doubted() {
     let filter = |rules| {
@@ -448,7 +449,7 @@ fn a_packet_filter_that_changed_is_doubted() {
 #[test]
 fn steal_and_foreign_load_are_shares_of_all_cpus() {
     let mut data = healthy();
-    // Of 4 CPUs × 110 ms in every second trial.
+    // A trial has 4 × 110 ms of CPU time, and every second trial is of this case.
     each_trial(&mut data, "unix", |trial| {
         trial.observations.machine.steal_ns = 8_000_000
     });
@@ -467,7 +468,7 @@ fn steal_and_foreign_load_are_shares_of_all_cpus() {
     assert_eq!(finding(&data, "foreign-load").severity, Severity::Doubt);
 }
 
-/// Ticks miss work between which a CPU idles, so that they may be below 0 beside a process that is busy.
+/// Ticks miss work between which a CPU idles, so that they may be below 0 beside a busy process.
 #[test]
 fn foreign_load_is_seen_by_clocks_where_ticks_miss_it() {
     let mut data = healthy();
@@ -494,7 +495,7 @@ fn cpu_time_of_nobody_is_that_of_lasthop() {
         each_trial(&mut data, case, |trial| {
             let roles = trial.observations.services_cpu_ns();
             let machine = &mut trial.observations.machine;
-            // Of 4 CPUs × 110 ms.
+            // A trial has 4 × 110 ms of CPU time.
             machine.busy_ns = roles + trial.result.cost.cpu_ns() + machine.softirq_ns + 300_000_000;
         });
     }
@@ -565,7 +566,7 @@ fn another_transport_than_asked_is_invalid() {
     assert!(check.evidence.contains("inet, not unix"), "{}", check.evidence);
 }
 
-/// Two services, one behind the other: what the second does for an answer, by case, in nanoseconds of CPU time and switches.
+/// Two services in series, with the second service's work for an answer by case: nanoseconds of CPU time, and switches.
 fn with_work(work: &[(&str, u64, f64)]) -> RunData {
     let mut data = healthy();
     let experiment = &mut data.header.experiment;
@@ -609,16 +610,16 @@ fn a_server_that_does_nothing_for_an_answer_did_not_answer() {
     );
     let summary = summarise(&data);
     assert!(summary.comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
-    // Of both at once, neither is like the other.
+    // If both cases work little, neither matches the other.
     assert_eq!(
         findings(&with_work(&[("unix", 10, 0.0), ("tcp", 10, 0.0)]), LOAD).len(),
         2
     );
-    // The driver sees its own link.
+    // lasthop's own driver sees its own link.
     let mut direct = data;
     direct.header.experiment.from = "driver".to_owned();
     assert_eq!(findings(&direct, LOAD), []);
-    // One of others says what it likes.
+    // A foreign driver may claim anything.
     for plan in &mut direct.header.cases {
         plan.load.driver = "driver.py".to_owned();
     }
@@ -653,8 +654,8 @@ fn the_same_work_takes_about_as_much_over_each_transport() {
     assert_eq!((found.len(), found[0].case.as_deref()), (1, Some("unix")));
 }
 
-/// A service behind both cases: nanoseconds of CPU time for an answer by case, in the rounds for which `there` holds; in the
-/// others, as much in both.
+/// A service behind both cases, with nanoseconds of CPU time for an answer by case. They apply in rounds for which
+/// `there` holds; in other rounds both cases work alike.
 fn with_service_behind(role: &str, [unix, tcp]: [u64; 2], there: impl Fn(u32) -> bool) -> RunData {
     let mut data = with_work(&[("unix", 20_000, 1.0), ("tcp", 30_000, 1.0)]);
     for (case, cpu_ns) in [("unix", unix), ("tcp", tcp)] {
@@ -689,7 +690,7 @@ fn a_service_that_is_asked_less_in_one_case_invalidates_it() {
     );
     let summary = summarise(&data);
     assert!(summary.comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
-    // Whichever did less, and also where the driver is an end of the link.
+    // The check fires for either case, and also if the driver is an end of the link.
     let mut other = with_service_behind("other", [20_000, 200], |_| true);
     assert_eq!(finding(&other, LESS).case.as_deref(), Some("tcp"));
     let experiment = &mut other.header.experiment;
@@ -819,7 +820,7 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
                 connections,
                 wanted,
             });
-            // The driver speaks TCP to the proxy, whatever the link is.
+            // The driver uses TCP to the proxy, whatever the link is.
             seen.driver.family = "inet".to_owned();
             seen.spec.endpoint.address = lasthop_protocol::spec::Address::Tcp("127.0.0.1:8".parse().unwrap());
         });
@@ -886,7 +887,7 @@ fn reuse_of_the_driver_is_proven_and_counted() {
     each_proof(&mut data, "unix", |seen| seen.driver.reused = false);
     assert!(finding(&data, "reuse-not-as-asked").evidence.contains("had one each"));
     let mut data = healthy();
-    // A server that closes after 1,000 requests is no contradiction; one that closes after 20 is.
+    // Closing after 1,000 requests is no contradiction; closing after 20 is.
     each_trial(&mut data, "unix", |trial| {
         trial.result.connections_opened = trial.result.requests_total / 1_000
     });
@@ -962,7 +963,7 @@ fn runs_without_an_end() {
     assert!(finding(&data, "run-cut-off").evidence.contains("no end"));
 }
 
-/// A difference that just excludes 1 for itself, among three comparisons.
+/// A difference that just excludes 1 by itself, among three comparisons.
 #[test]
 fn a_difference_that_many_comparisons_would_yield_by_chance() {
     let mut data = counting_run(&[TCP, Truth { rate: 26_000.0, ..TCP }, TCP, TCP], 5, 4, 1);
@@ -1001,7 +1002,7 @@ fn rounds_that_differ_more_than_their_blocks() {
     assert!(check.evidence.contains("of the ratio's variance"), "{}", check.evidence);
 }
 
-/// Scales the Unix case's rate in each round of a run, by per cent.
+/// Scales the Unix case's rate in each round of a run, in per cent.
 fn with_rounds(percent: &[u64]) -> RunData {
     let mut data = run(&[TCP, UNIX], percent.len() as u32, 6);
     each_trial(&mut data, "unix", |trial| {
@@ -1107,7 +1108,7 @@ fn counters_of_the_network() {
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Note);
 }
 
-/// Ports held at the end of a block: so many for each block of the round so far.
+/// Holds ports at the end of each block: this many for each block of the round so far.
 fn hold(data: &mut RunData, each: u64, reused: bool) {
     each_trial(data, "tcp", |trial| {
         let held = each * u64::from(trial.block + 1);
@@ -1180,7 +1181,7 @@ fn clusters_at_forty_milliseconds_and_at_one_second() {
     assert_eq!(finding(&data, "syn-retransmit").case.as_deref(), Some("tcp"));
 }
 
-/// A case with ten connections, each of whose replies takes `ns`.
+/// Makes a case of ten connections, each of whose replies takes `ns`.
 fn ten_at_once(data: &mut RunData, case: &str, ns: u64) {
     each_proof(data, case, |proof| proof.spec.connections = 10);
     each_trial(data, case, |trial| {
@@ -1209,7 +1210,7 @@ fn latencies_that_contradict_the_throughput_are_left_out() {
             .latency_p50
             .is_some()
     };
-    // 50 replies a second at 10 connections take 200 ms each.
+    // 50 replies per second on 10 connections take 200 ms each.
     data.header.settings.trial_ns = 1_000_000_000;
     ten_at_once(&mut data, "tcp", 200_000_000);
     assert_eq!(
@@ -1239,7 +1240,7 @@ fn trials_that_are_short_for_their_replies_say_which_budget_would_do() {
     data.header.settings.budget_ns = 10_000_000_000;
     let advised = finding(&data, "short-trials").effect;
     assert!(advised.contains("with `--budget 2"), "{advised}");
-    // Those before they were lengthened do not count.
+    // Trials from before the lengthening do not count.
     let last = TrialPhases {
         warm_up_ns: 400_000_000,
         measure_ns: 800_000_000,
@@ -1337,7 +1338,7 @@ fn a_ratio_that_moves_and_a_machine_that_does() {
     assert!(check.evidence.contains("falls"), "{}", check.evidence);
 }
 
-/// As if it had been taken up again before this round, three hours later.
+/// Makes the run look resumed before this round, after a pause of three hours.
 fn resume_before(data: &mut RunData, round: u32, ended: Option<Stopped>) {
     let is_there = |record: &TrialRecord| matches!(record, TrialRecord::Round(found) if found.round == round);
     let place = data.records.iter().position(is_there).unwrap();
@@ -1386,7 +1387,7 @@ fn a_ratio_that_is_another_one_after_a_pause() {
     );
 }
 
-/// What was reported before may have decided that the run goes on; what was killed had reported nothing.
+/// An earlier report may have decided that the run continues. A run that was killed had reported nothing.
 #[test]
 fn a_run_that_was_reported_before_gets_wider_intervals() {
     let width = |ended: Option<Option<Stopped>>| {
@@ -1495,7 +1496,7 @@ fn every_id_is_explained_and_no_other() {
 fn a_ratio_that_changes_within_each_round_is_doubted() {
     let mut data = run(&[TCP, UNIX], 6, 6);
     assert_eq!(findings(&data, "warming"), []);
-    // Later rounds are slower, whichever half: that is not warming up.
+    // Later rounds are slower in both halves, which is not warming up.
     each_trial(&mut data, "unix", |trial| {
         trial.result.elapsed_ns += u64::from(trial.round) * 20_000_000
     });

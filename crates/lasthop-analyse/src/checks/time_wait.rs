@@ -1,9 +1,9 @@
 //! Local ports held in `TIME_WAIT`.
 //!
-//! A closed connection keeps its local port in `TIME_WAIT` for a minute, on the side that closed first. Unless the
-//! kernel may reuse these ports, it looks for a free one by trying them one after the other, every second port first.
-//! With half of them held, each new connection tries about 14,000 of the usual 28,232 before it finds one. There is no
-//! error until all are held, but throughput falls.
+//! A closed connection holds its local port in `TIME_WAIT` for a minute, on the side that closed first. Unless the
+//! kernel may reuse such ports, it looks for a free port by trying one after another, first those of one parity. With
+//! half of the ports held, each new connection tries about 14,000 of the usual 28,232 before it finds a free one. There
+//! is no error until all are held, but throughput falls.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use lasthop_stats::mean;
 use super::finding::{Finding, doubt, grouped};
 use crate::trials::Trials;
 
-/// Half of the ports: those of one parity, which the kernel tries first.
+/// Whether half of the ports are held: all of the parity that the kernel tries first.
 fn is_trap(held: &HeldPorts) -> bool {
     !held.reused && held.held * 2 >= held.range
 }
@@ -45,8 +45,8 @@ pub fn time_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// How the throughput changed, unless a rate sets it: trials that began before the ports were scarce, and after. A
-/// trial finds the ports as the trial before it left them, in the same round with the same servers.
+/// The change in throughput, unless a rate sets it: trials that began before the ports were scarce, and later ones. A
+/// trial finds the ports as the previous trial left them, in the same round with the same servers.
 fn fall(trials: &Trials, plan: &CasePlan) -> Option<String> {
     if plan.load.is_open() {
         return None;

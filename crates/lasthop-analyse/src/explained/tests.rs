@@ -1,4 +1,4 @@
-//! Made-up profile trials, whose truth is known.
+//! Made-up profile trials with a known truth.
 
 use lasthop_model::record::ProfileRecord;
 use lasthop_record::data::RunData;
