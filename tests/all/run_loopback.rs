@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    common::{BRIEF, Lasthop, have},
+    common::{BRIEF, Lasthop, have, have_setup},
     driver_at::have_namespaces,
 };
 
@@ -39,14 +39,14 @@ fn levels(case: &Value) -> (&str, &str) {
 
 #[test]
 fn every_condition_is_asked_in_a_namespace_of_the_run() {
-    if !have("nft") || !have_namespaces() {
+    if !have("nft") || !have_setup("loopback") || !have_namespaces() {
         return;
     }
     let (lasthop, before) = (Lasthop::new(), rules());
     let congestion = allowed();
     let summary = lasthop.brief("loopback", &congestion);
     let cases = summary["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 24);
+    assert_eq!(cases.len(), 40);
     for case in cases {
         let (path, pattern) = levels(case);
         let failures = summary["failures"].to_string();
