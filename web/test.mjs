@@ -332,7 +332,7 @@ async function runs(url) {
   const foreign = rows.filter(([, , , state]) => state === "complete, foreign");
   assert.equal(own.length, 2);
   const changes = own.map((cells) => cells.at(-1));
-  assert.match(changes[0], /chang|can be said|faster|slower|grew|shrank|gained|lost/);
+  assert.match(changes[0], /chang|can be said|faster|slower|grew|shrank|gained|lost/i);
   assert.equal(changes[1], "");
   assert.ok(foreign.length > 0 && foreign.every((cells) => cells.at(-1) === "made elsewhere"));
   for (const [name, experiment, began, , machine, kernel, size, result] of own) assert.ok(name && experiment && began && machine && kernel && parseFloat(size) > 0 && result, name);
