@@ -11,8 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, default_signals, have, have_python, moments, signal, skip};
+use common::{Lasthop, default_signals, have, have_python, moments, signal};
 use serde_json::Value;
+
+use crate::other_users::can_be_somebody_else;
 
 /// Most of the time passes in waiting for the moments, so that two at a time take half of it.
 fn two_at_a_time(kills: u64, kill: impl Fn(&Lasthop, u64) + Sync) {
@@ -128,11 +130,7 @@ const DAEMON: u32 = 1;
 /// lasthop, guard and servers at once: only the kernel can remove what they leave in memory.
 #[test]
 fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
-    // SAFETY: geteuid has no effects and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        return assert!(skip("only root can become somebody else"));
-    }
-    if !have("postgres") {
+    if !have("postgres") || !can_be_somebody_else() {
         return;
     }
     let lasthop = Lasthop::new();

@@ -1,5 +1,6 @@
 //! The tests that run the program, in one executable: it is linked once, and all of them share the test threads.
-//! `cargo test --test all killed::` runs one file. What needs a process or a name of its own is beside this folder.
+//! `LASTHOP_TEST=servers cargo test --test all killed::` runs one file with its servers. What needs a process or a name
+//! of its own is beside this folder.
 //!
 //! `script/test` runs tests with `container` in their path beside all others: those of an engine exclude each other.
 

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::process::Command;
 
-use common::{BRIEF, Lasthop, Ran, engines::take_environment};
+use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed};
 use serde_json::Value;
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -149,6 +149,9 @@ fn every_format_is_rendered_from_a_record() {
 
 #[test]
 fn a_run_stays_on_the_cpus_that_it_may_use() {
+    if !installed("taskset") {
+        return;
+    }
     let lasthop = Lasthop::new();
     let placed = |mask: &str| {
         let mut arguments = vec!["run", "sockets", "--only", "pattern=echo"];

@@ -4,6 +4,7 @@
 
 pub mod engines;
 pub mod hops;
+mod skip;
 
 use std::{
     collections::BTreeSet,
@@ -16,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use skip::{installed, servers, skip};
 use tempfile::TempDir;
 
 /// Options of a short run: too short for a verdict, long enough for every trial to count real replies. The budget never
@@ -336,46 +338,43 @@ pub fn is_right(summary: &serde_json::Value, cases: usize) {
 /// Number of moments for kills: few, or many for `script/test --all`. `script/attack` kills for as long as requested.
 #[must_use]
 pub fn moments(few: u64, many: u64) -> u64 {
-    if is("all") { many } else { few }
+    let all = std::env::var_os("LASTHOP_TEST").is_some_and(|asked| asked == "all");
+    if all { many } else { few }
 }
 
-/// Whether `script/test` was asked for this kind of test.
-fn is(kind: &str) -> bool {
-    std::env::var_os("LASTHOP_TEST").is_some_and(|asked| asked == kind)
-}
-
-/// Whether the test can run here. Otherwise prints the reason and skips the test, if `LASTHOP_ALLOW_SKIP` permits.
+/// Whether the test can run here: it may start servers, and this program exists.
 #[must_use]
 pub fn have(program: &str) -> bool {
-    if is("quick") {
-        return skip("script/test --quick starts no server");
-    }
-    let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path)
-            .chain([PathBuf::from("/usr/sbin")])
-            .any(|folder| folder.join(program).is_file())
-    });
-    found || skip(&format!("{program} is not installed; script/setup installs it"))
+    servers() && installed(program)
+}
+
+/// Whether the test can run here: `lasthop setup` can install packages of the system, if only on paper.
+#[must_use]
+pub fn may_install() -> bool {
+    // SAFETY: geteuid has no effects and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    root || installed("sudo")
 }
 
 /// Like [`have`], for the environment of `lasthop setup EXPERIMENT`.
 #[must_use]
 pub fn have_python(experiment: &str) -> bool {
-    let found = !is("quick") && user_data().join("python").join(experiment).join("bin/python").exists();
-    found
-        || skip(&format!(
-            "the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"
-        ))
+    let python = user_data().join("python").join(experiment).join("bin/python");
+    servers()
+        && (python.exists()
+            || skip(&format!(
+                "the Python environment of {experiment} is missing; run `lasthop setup {experiment}`"
+            )))
 }
 
 /// Like [`have`], for all requirements of an experiment.
 #[must_use]
 pub fn have_setup(experiment: &str) -> bool {
-    let found = !is("quick") && Lasthop::new().run(["doctor", experiment]).code == Some(0);
-    found
-        || skip(&format!(
-            "something is missing for {experiment}; run `lasthop setup {experiment}`"
-        ))
+    servers()
+        && (Lasthop::new().run(["doctor", experiment]).code == Some(0)
+            || skip(&format!(
+                "something is missing for {experiment}; run `lasthop setup {experiment}`"
+            )))
 }
 
 /// The uid of servers if lasthop is root.
@@ -402,16 +401,6 @@ pub fn go_is_warm(recipe: &str) {
         ("GOPATH", "/usr/share/gocode"),
     ]);
     assert!(command.status().unwrap().success(), "go build");
-}
-
-#[expect(clippy::print_stderr, reason = "a skip is said")]
-pub fn skip(reason: &str) -> bool {
-    assert!(
-        std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
-        "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
-    );
-    eprintln!("SKIPPED: {reason}");
-    false
 }
 
 /// Runs the experiment of an in-memory store: two commands over a Unix socket, TCP and TLS, with and without a

@@ -1,13 +1,15 @@
 //! A real MariaDB in a private directory, over a Unix socket, TCP and TLS: counts agree on both sides. Without MariaDB
-//! the tests fail, unless `LASTHOP_ALLOW_SKIP` is set.
+//! the tests are skipped.
 
-use crate::{common, real_servers::check_auth};
+use crate::{
+    common,
+    real_servers::{check_auth, program},
+};
 
 use std::{
     fs,
     net::TcpListener,
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -50,20 +52,6 @@ fn unprivileged(command: &mut Command) -> &mut Command {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a skip is said")]
-fn is_missing() -> bool {
-    let is_missing = !Path::new("/usr/sbin/mariadbd").exists();
-    if is_missing {
-        let reason = "MariaDB is not installed; script/setup installs it";
-        assert!(
-            std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
-            "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
-        );
-        eprintln!("SKIPPED: {reason}");
-    }
-    is_missing
-}
-
 fn said(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(
@@ -89,9 +77,7 @@ fn accounts() -> String {
 }
 
 fn mariadb() -> Option<Mariadb> {
-    if is_missing() {
-        return None;
-    }
+    program(&["/usr/sbin/mariadbd"])?;
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path());
     let data = folder.path().join("data");

@@ -1,5 +1,5 @@
 //! A real server of WebSocket (Python's websockets), in a private directory, over a Unix socket, TCP and TLS, and nginx
-//! in front of it: counts agree on both sides. Without either the tests fail, unless `LASTHOP_ALLOW_SKIP` is set.
+//! in front of it: counts agree on both sides. Without either the tests are skipped.
 
 use crate::{common, real_servers};
 

@@ -2,6 +2,8 @@
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 mod accepting;
+#[path = "../../../../tests/common/skip.rs"]
+mod skip;
 
 use std::{
     net::SocketAddr,
@@ -23,6 +25,7 @@ use lasthop_protocol::{
     stream::Stream,
     wire::TrialPhases,
 };
+pub use skip::{installed, servers, skip};
 
 pub const SHORT: TrialPhases = TrialPhases {
     warm_up_ns: 1_000_000,

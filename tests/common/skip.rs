@@ -1,0 +1,41 @@
+//! Tests that a machine cannot run. `cargo test` alone starts no server but lasthop's own, and leaves out what the machine
+//! lacks; `script/test` sets `LASTHOP_TEST`, which makes a test that cannot run a failure. `tests/left-out` says what was
+//! left out.
+
+use std::{io::Write as _, path::Path};
+
+/// Whether tests may start the servers of others: only under `script/test`, which has installed them.
+#[must_use]
+pub fn servers() -> bool {
+    std::env::var_os("LASTHOP_TEST").is_some() || skip("cargo test starts no server but lasthop's own")
+}
+
+/// Whether a test that needs this program can run here.
+#[must_use]
+pub fn installed(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .chain([Path::new("/usr/sbin").to_owned()])
+            .any(|folder| folder.join(program).is_file())
+    });
+    found || skip(&format!("{program} is not installed; script/setup installs it"))
+}
+
+/// Leaves a test out: says why and is false. Under `script/test` only `LASTHOP_ALLOW_SKIP` permits that.
+pub fn skip(reason: &str) -> bool {
+    assert!(
+        std::env::var_os("LASTHOP_TEST").is_none() || std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
+        "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
+    );
+    // One list for each `cargo test`, whose child every test program is.
+    let list = format!("left-out.{}", std::os::unix::process::parent_id());
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join(list);
+    let mut list = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(list)
+        .unwrap();
+    // One write, because other tests append beside this one.
+    list.write_all(format!("{reason}\n").as_bytes()).unwrap();
+    false
+}
