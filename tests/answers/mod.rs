@@ -24,7 +24,7 @@ use lasthop_plan::catalog::Catalog;
 use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
-    answers::{Compared, answer_of, compared, of_machine},
+    answers::{Compared, advise, answer_of, compared, of_machine},
 };
 use lasthop_repro::outcome::Repetition;
 use regex::{Captures, Regex};
@@ -74,6 +74,7 @@ fn unpacked(record: &Path) -> RunData {
 /// What a kept record says, as an answer, in a terminal and as a page.
 struct Told {
     answer: Answer,
+    summary: Summary,
     terminal: String,
     page: Vec<u8>,
     picture: Vec<u8>,
@@ -98,6 +99,7 @@ fn told(record: &Path, group: &str) -> Told {
         terminal: String::from_utf8(render(Format::Terminal)).unwrap(),
         page: page.into(),
         picture: render(Format::Svg),
+        summary,
     }
 }
 
@@ -146,8 +148,12 @@ fn pages_and_answers_are_those_of_the_records() {
         }
     }
     let first = told["sockets"].terminal.clone();
-    let mut all: Vec<Answer> = told.into_values().map(|one| one.answer).collect();
+    let (mut all, summaries): (Vec<Answer>, Vec<Summary>) =
+        told.into_values().map(|one| (one.answer, one.summary)).unzip();
     pool(&mut all, &older_runs());
+    all.iter_mut()
+        .zip(&summaries)
+        .for_each(|(answer, summary)| advise(answer, summary));
     let answers = Answers::of(all);
     keep(&docs().join("answers.json"), &text::json(&answers));
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();

@@ -96,6 +96,8 @@ pub enum Perhaps {
     AnotherInvalid,
     /// It may be chance among so many comparisons.
     Chance,
+    /// It holds for the mean of several machines, and another one may say otherwise.
+    AnotherMachine,
 }
 
 /// Names of cases, by verdict.

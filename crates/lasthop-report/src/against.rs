@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lasthop_analyse::{answers::runs::Pooled, decision::Perhaps, summary::Verdict};
+use lasthop_analyse::{decision::Perhaps, summary::Verdict};
 use lasthop_model::quantity::joined;
-use lasthop_stats::Interval;
 
 use super::{
     columns::{Columns, Ratio},
@@ -54,16 +53,6 @@ pub fn ratio_titles(confidence: f64) -> [String; 2] {
     ["ratio".to_owned(), interval_title(confidence)]
 }
 
-/// How reliable the verdict of several runs is, including on another machine.
-#[must_use]
-pub fn sure_elsewhere(pooled: &Pooled) -> Cell {
-    let Interval { low, high, .. } = pooled.next;
-    if pooled.verdict.differs() && low <= 1.0 && 1.0 <= high {
-        return Cell::new(Tone::Warning, "on most machines");
-    }
-    sure(pooled.verdict, None)
-}
-
 /// How reliable a verdict is.
 #[must_use]
 pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
@@ -72,6 +61,7 @@ pub fn sure(verdict: Verdict, perhaps: Option<Perhaps>) -> Cell {
         (Some(Perhaps::FewRounds), _) => "perhaps: few rounds",
         (Some(Perhaps::AnotherInvalid), _) => "perhaps: see Doubts",
         (Some(Perhaps::Chance), _) => "perhaps: one of many",
+        (Some(Perhaps::AnotherMachine), _) => "on most machines",
         (None, Verdict::Faster | Verdict::Slower) => "sure",
         (None, Verdict::Equivalent) => "no difference",
         (None, Verdict::Undecided) => "undecided",
@@ -219,6 +209,8 @@ fn cpu(rows: &[Against]) -> (&'static str, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_stats::Interval;
+
     use super::*;
 
     fn row(setting: &str, verdict: Verdict) -> Against {

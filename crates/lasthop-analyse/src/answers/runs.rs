@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Against, Answer, KnownCase, Machine, Setting, rounded};
 use crate::{
     comparisons::better,
+    decision::Perhaps,
     summary::{Metric, Verdict},
 };
 
@@ -74,6 +75,9 @@ pub struct Pooled {
     pub mean: Interval,
     /// Of the mean.
     pub verdict: Verdict,
+    /// Why the verdict is not firm: the range has ratios on both sides of 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perhaps: Option<Perhaps>,
     /// The range in which the ratio of a run on another machine of the kind lies, with 95 % confidence.
     pub next: Interval,
 }
@@ -98,11 +102,15 @@ pub fn pool(answers: &mut [Answer], older: &BTreeMap<String, Vec<KeptRun>>) {
             let moderated = (values.len() >= FEWEST_RUNS).then(|| scatter.moderate(&values));
             against.pooled = moderated.map(|moderated| {
                 let mean = moderated.mean.exponential(CONFIDENCE);
+                let next = moderated.next.exponential(CONFIDENCE);
+                let verdict = Verdict::from(verdict(&mean, margin, better(against.metric)));
+                let is_either = verdict.differs() && next.low <= 1.0 && 1.0 <= next.high;
                 Pooled {
                     runs: values.len() as u32,
                     mean: mean.map(rounded),
-                    verdict: verdict(&mean, margin, better(against.metric)).into(),
-                    next: moderated.next.exponential(CONFIDENCE).map(rounded),
+                    verdict,
+                    perhaps: is_either.then_some(Perhaps::AnotherMachine),
+                    next: next.map(rounded),
                 }
             });
         }

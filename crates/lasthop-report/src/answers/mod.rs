@@ -2,8 +2,11 @@
 
 mod shown;
 
+use std::collections::BTreeSet;
+
 use lasthop_analyse::{
     answers::{Against, Answer, CpuAgainst, KnownCase, Machine, Setting, rounded},
+    decision::decide,
     groups::{Group, compared_level, groups},
     summary::{CaseSummary, Comparison, Metric, Severity, Summary},
 };
@@ -37,7 +40,7 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
         title: summary.title.clone(),
         question: summary.question.clone(),
         link: summary.link.clone(),
-        advice: answer(summary).iter().map(|line| plain(&line.to_string())).collect(),
+        advice: lines(summary),
         margin: summary.settings.margin,
         started: summary.started.clone(),
         seconds: rounded(summary.seconds),
@@ -57,6 +60,53 @@ pub fn answer_of(summary: &Summary, group: &str, speed: Option<f64>) -> Option<A
         doubts,
         settings,
     })
+}
+
+/// Renews the advice of an answer after its runs were pooled: the verdicts of several machines decide it where there are
+/// any. `summary` is that of the answer's own run.
+pub fn advise(answer: &mut Answer, summary: &Summary) {
+    let mut known = summary.clone();
+    let mut pooled_cases = BTreeSet::new();
+    for group in groups(summary) {
+        let levels = group.setting_levels();
+        let Some(setting) = answer.settings.iter().find(|setting| setting.levels == levels) else {
+            continue;
+        };
+        for one in group.compared() {
+            let level = level_of(summary, one.case);
+            let found = setting.compared().find(|(case, _)| case.level == level);
+            let Some(pooled) = found.and_then(|(_, against)| against.pooled.as_ref()) else {
+                continue;
+            };
+            let Comparison {
+                case,
+                reference,
+                metric,
+                ..
+            } = one.comparison;
+            let mut all = known.comparisons.iter_mut();
+            let comparison =
+                all.find(|other| (&other.case, &other.reference, &other.metric) == (case, reference, metric));
+            let comparison = comparison.expect("a clone has the comparisons of its original");
+            comparison.ratio = pooled.mean;
+            comparison.verdict = pooled.verdict;
+            comparison.perhaps = pooled.perhaps;
+            pooled_cases.insert(case.clone());
+        }
+    }
+    known.decision = decide(&known);
+    // More time for one run does not decide between machines.
+    known
+        .decision
+        .settings
+        .undecided
+        .retain(|case| !pooled_cases.contains(case));
+    answer.advice = lines(&known);
+}
+
+/// The advice and further sentences of a summary.
+fn lines(summary: &Summary) -> Vec<String> {
+    answer(summary).iter().map(|line| plain(&line.to_string())).collect()
 }
 
 /// The conditions of TCP on loopback, which decide its cost, in the words of an answer.
@@ -89,11 +139,16 @@ fn setting(group: &Group<'_>) -> Option<Setting> {
     })
 }
 
+/// The level of the compared factor, or the case's name without one.
+fn level_of(summary: &Summary, case: &CaseSummary) -> String {
+    compared_level(summary, case).map_or_else(|| case.case.clone(), ToString::to_string)
+}
+
 fn known(group: &Group<'_>, case: &CaseSummary, declared: Option<&Comparison>) -> Option<KnownCase> {
     let metrics = case.metrics.as_ref()?;
     let summary = group.summary();
     Some(KnownCase {
-        level: compared_level(summary, case).map_or_else(|| case.case.clone(), ToString::to_string),
+        level: level_of(summary, case),
         name: plain(&group.name(case)),
         transport: case.transport,
         control: summary.controls.contains(&case.case),

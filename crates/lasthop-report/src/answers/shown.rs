@@ -95,7 +95,7 @@ impl Compared<'_> {
     #[must_use]
     pub fn sure(&self) -> Cell {
         match &self.against.pooled {
-            Some(pooled) => against::sure_elsewhere(pooled),
+            Some(pooled) => against::sure(pooled.verdict, pooled.perhaps),
             None => against::sure(self.against.verdict, self.against.perhaps),
         }
     }
@@ -339,10 +339,13 @@ pub fn csv(answers: &[&Answer]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_analyse::summary::Verdict;
+    use lasthop_analyse::{decision::Perhaps, summary::Verdict};
     use lasthop_model::record::ProgramVersion;
 
-    use super::{super::answer_of, *};
+    use super::{
+        super::{advise, answer_of},
+        *,
+    };
     use crate::fixtures;
 
     fn told(answers: &[&Answer], whole: bool) -> String {
@@ -389,15 +392,7 @@ mod tests {
     fn several_runs_are_one_mean_and_a_range_for_another_machine() {
         let mut answer = answer_of(&fixtures::patterns(), "raw", None).unwrap();
         assert!(!told(&[&answer], true).contains("another machine"));
-        let cases = answer.settings.iter_mut().flat_map(|setting| &mut setting.cases);
-        for against in cases.filter_map(|case| case.against.as_mut()) {
-            against.pooled = Some(Pooled {
-                runs: 4,
-                mean: fixtures::interval([1.51, 1.6, 1.69]),
-                verdict: Verdict::Faster,
-                next: fixtures::interval([1.32, 1.6, 1.94]),
-            });
-        }
+        pool(&mut answer, Verdict::Faster, None);
         let whole = told(&[&answer], true);
         let name = &compared(&answer).next().unwrap().setting.name;
         let lead = format!(
@@ -408,12 +403,55 @@ mod tests {
         assert!(whole.contains("| mean | another machine |"), "{whole}");
         let listed = told(&[&answer], false);
         assert!(listed.contains("1.32 to 1.94"), "{listed}");
-        let first = answer.settings[0]
-            .cases
-            .iter_mut()
-            .find_map(|case| case.against.as_mut());
-        first.unwrap().pooled.as_mut().unwrap().next.low = 0.99;
-        assert!(told(&[&answer], true).contains("on most machines"));
+    }
+
+    /// The answer with this verdict of four runs in each comparison.
+    fn pool(answer: &mut Answer, verdict: Verdict, perhaps: Option<Perhaps>) {
+        let cases = answer.settings.iter_mut().flat_map(|setting| &mut setting.cases);
+        for against in cases.filter_map(|case| case.against.as_mut()) {
+            against.pooled = Some(Pooled {
+                runs: 4,
+                mean: fixtures::interval([1.51, 1.6, 1.69]),
+                verdict,
+                perhaps,
+                next: fixtures::interval([1.32, 1.6, 1.94]),
+            });
+        }
+    }
+
+    #[test]
+    fn the_verdicts_of_several_runs_decide_the_advice() {
+        let mut summary = fixtures::patterns();
+        summary.cases.retain(|case| !case.case.starts_with("tls"));
+        summary.comparisons.retain(|one| !one.case.starts_with("tls"));
+        summary.decide();
+        let mut answer = answer_of(&summary, "raw", None).unwrap();
+        let of_one_run = answer.advice.clone();
+        advise(&mut answer, &summary);
+        assert_eq!(answer.advice, of_one_run);
+        for (verdict, perhaps, advice) in [
+            (Verdict::Faster, None, "Use the Unix socket."),
+            (
+                Verdict::Faster,
+                Some(Perhaps::AnotherMachine),
+                "Perhaps the Unix socket.",
+            ),
+            (Verdict::Slower, None, "Stay with TCP."),
+            (Verdict::Equivalent, None, "It makes no difference."),
+            (Verdict::Undecided, None, "Undecided: the Unix socket may be better."),
+        ] {
+            pool(&mut answer, verdict, perhaps);
+            advise(&mut answer, &summary);
+            assert_eq!(answer.advice[0], advice);
+            let is_on_most = told(&[&answer], true).contains("on most machines");
+            assert_eq!(is_on_most, perhaps.is_some());
+            // More time for one run decides nothing about machines.
+            assert!(
+                answer.advice.iter().all(|line| !line.contains("--budget")),
+                "{:?}",
+                answer.advice
+            );
+        }
     }
 
     /// A published port of Docker takes another path than one of podman.

@@ -302,6 +302,9 @@ fn more(summary: &Summary) -> String {
     }
     let cases = decision.settings.undecided.iter().filter_map(|name| summary.case(name));
     let open: Vec<&Comparison> = cases.filter_map(|case| summary.declared(case)).collect();
+    if open.is_empty() {
+        return String::new();
+    }
     more_time(&open, summary.seconds, summary.settings.budget_seconds)
 }
 
