@@ -3,13 +3,14 @@
 use crate::common;
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, Ran, engines::take_environment, may_install};
+use common::{BRIEF, Lasthop, Ran, engines::take_environment, have_setup, may_install};
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
 
@@ -272,4 +273,62 @@ fn pages_replace_pages_of_lasthop_only_and_follow_no_link() {
             .fails(1, "it is a link, and other accounts can write shared");
     }
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+}
+
+/// What Go keeps below a folder, file by file.
+fn objects(folder: &Path) -> BTreeSet<String> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    files.map(|file| file.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
+    if !have_setup("nginx-go") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    let [open, own] = ["open", "cache/go"].map(|name| lasthop.home().join(name));
+    fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o777);
+    let run = || {
+        let one = [
+            "--only",
+            "connections=1",
+            "--only",
+            "reuse=keep-alive",
+            "--rounds",
+            "1",
+            "--blocks",
+            "2",
+        ];
+        let shortly = [
+            "run",
+            "nginx-go",
+            "--trial",
+            "20ms",
+            "--budget",
+            "600s",
+            "--no-headroom",
+            "-q",
+        ];
+        let status = lasthop
+            .command([&shortly[..], &one].concat())
+            .env("GOCACHE", &open)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        objects(&own)
+    };
+    let first = run();
+    assert!(first.len() > 100, "the library is kept: {first:?}");
+    assert!(objects(&open).is_empty(), "a folder that others can write to is used");
+    // The server itself may be compiled anew, in another folder.
+    let second = run();
+    assert!(
+        second.difference(&first).count() < 10 && first.is_subset(&second),
+        "{:?}",
+        second.difference(&first)
+    );
+    lasthop.assert_nothing_left();
 }

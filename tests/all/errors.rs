@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, have, have_python, one_line};
+use common::{Lasthop, Ran, have, have_python, have_setup, one_line};
 
 #[test]
 fn an_unknown_experiment_gets_a_suggestion() {
@@ -939,4 +939,19 @@ fn the_help_fits_a_screen_and_ends_with_examples() {
     lasthop.run(["run", "--all"]).fails(2, "unexpected argument '--all'");
     let shown = lasthop.run(["show", "nginx-gunicorn-containers"]).ok().stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
+/// Before anything starts, and with what to do.
+#[test]
+fn missing_packages_are_said() {
+    if !have_setup("node-redis") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    fs::remove_file(lasthop.home().join("npm")).unwrap();
+    let why = "node: its npm packages are not installed; `lasthop setup node-redis` installs them";
+    lasthop.run(["run", "node-redis"]).fails(1, why);
+    let doctor = lasthop.run(["doctor", "node-redis"]);
+    assert_eq!(doctor.code, Some(1));
+    assert!(one_line(&doctor.stdout).contains(why), "{}", doctor.stdout);
 }

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Lasthop, have};
+use common::{Lasthop, have, one_line};
 
 const RUN: [&str; 12] = [
     "run",
@@ -179,4 +179,55 @@ fn a_job_gets_every_report_on_its_page() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /nowhere/page"));
+}
+
+#[test]
+fn the_same_record_gives_the_same_report() {
+    let lasthop = Lasthop::new();
+    let first = lasthop.brief(
+        "sockets",
+        &["--only", "transport=unix,tcp", "--set", "pattern=echo", "--seed", "7"],
+    );
+    let again = lasthop.run(["report", "last", "--format", "json"]).ok().json();
+    assert_eq!(first, again);
+    assert_eq!(first["seed"], 7);
+}
+
+#[test]
+fn every_format_is_rendered_from_a_record() {
+    let lasthop = Lasthop::new();
+    lasthop.brief("sockets", &["--only", "transport=unix,tcp", "--set", "pattern=echo"]);
+    let terminal = lasthop.run(["report"]).ok().stdout;
+    assert!(terminal.contains("unix") && !terminal.contains('\u{1b}'), "{terminal}");
+    assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
+    let markdown = lasthop.run(["report", "--format", "markdown"]).ok().stdout;
+    assert!(markdown.contains("| unix"), "{markdown}");
+    let csv = lasthop.run(["report", "--format", "csv"]).ok().stdout;
+    assert!(csv.lines().count() > 2, "{csv}");
+    let file = lasthop.home().join("out.md");
+    let ran = lasthop
+        .run(["report", "--format", "markdown", "--output", file.to_str().unwrap()])
+        .ok();
+    assert_eq!(ran.stdout, "");
+    assert_eq!(fs::read_to_string(file).unwrap(), markdown);
+}
+
+#[test]
+fn a_load_without_replies_has_columns_of_its_own() {
+    let lasthop = Lasthop::new();
+    lasthop.brief("datagrams", &["--only", "receiver=lasthop", "--only", "reader=1ms"]);
+    let report = lasthop.run(["report", "last", "--verbose"]).ok().stdout;
+    for text in [
+        "received/s",
+        "sent/s",
+        "lost",
+        "never arrived",
+        "the time that a send took",
+        "services per sent",
+    ] {
+        assert!(one_line(&report).contains(text), "{text}: {report}");
+    }
+    let table = lasthop.run(["report", "last", "--format", "csv"]).ok().stdout;
+    let columns = "sent_per_s,lost_share,dropped,waited_share,cpu_per_sent_us";
+    assert!(table.lines().next().unwrap().contains(columns), "{table}");
 }

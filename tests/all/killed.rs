@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::{fs::chown, process::CommandExt as _},
     process::{Command, Stdio},
@@ -204,4 +205,29 @@ fn ctrl_c_ends_in_order_and_keeps_what_was_measured() {
     assert_eq!(summary["stopped"], "interrupted");
     assert_eq!(summary["complete"], true);
     assert!(summary["cases"][0]["requests"].as_u64().unwrap() > 0);
+}
+
+/// The files of a killed run are swept by the next one; memory has no name from the beginning.
+#[test]
+fn a_killed_run_leaves_no_memory() {
+    let names = || -> BTreeSet<String> {
+        fs::read_dir("/dev/shm")
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.contains("lasthop"))
+            .collect()
+    };
+    let lasthop = Lasthop::new();
+    let mut child = lasthop.start([
+        "run",
+        "ipc",
+        "--only=transport=unix,shm",
+        "--budget=60s",
+        "--trial=10ms",
+    ]);
+    lasthop.wait_for_run(1);
+    signal(&child, libc::SIGKILL);
+    child.wait().unwrap();
+    lasthop.wait_until_gone();
+    assert_eq!(names(), BTreeSet::new());
 }

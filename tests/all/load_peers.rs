@@ -1,7 +1,7 @@
 //! lasthop and the tools that people use measure the same server at about the same time: they must roughly agree.
 //! Timings never fail a test, so only what is absurd does; docs/performance.md has the figures.
 
-use crate::{common, run_grpc::python};
+use crate::{both_sides_count::python, common};
 
 use std::{
     fmt::Display,

@@ -7,9 +7,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod both_sides_count;
 mod clean;
 mod compare;
 mod compare_raw;
+mod compare_servers;
 mod completions;
 mod container_crash;
 mod container_errors;
@@ -18,6 +20,7 @@ mod container_redis;
 mod container_rootless;
 mod container_trouble;
 mod containers;
+mod cpus;
 mod data_folder;
 mod diff;
 mod driver_at;
@@ -27,8 +30,10 @@ mod fleet;
 mod foreign;
 mod formats;
 mod killed;
+mod load_not_over_link;
 mod load_own_server;
 mod load_peers;
+mod loopback;
 mod materiality;
 mod other_users;
 mod outside;
@@ -47,7 +52,6 @@ mod run_file_transfer;
 mod run_grpc;
 mod run_haproxy;
 mod run_ipc;
-mod run_loopback;
 mod run_mariadb;
 mod run_memcached;
 mod run_nginx_gunicorn;

@@ -689,3 +689,15 @@ fn the_report_says_who_trusted_everybody() {
     assert_eq!(cases, ["tcp/auth=trust", "tls/auth=trust"], "{}", summary["checks"]);
     lasthop.assert_nothing_left();
 }
+
+/// PostgreSQL refuses to run as root; the account that it gets reaches its files all the same.
+#[test]
+fn a_sandbox_that_is_closed_to_others_does() {
+    if !have("postgres") {
+        return;
+    }
+    let lasthop = Lasthop::new();
+    fs::set_permissions(lasthop.sandboxes(), fs::Permissions::from_mode(0o700)).unwrap();
+    lasthop.brief("postgres", &["--only", "work=query"]);
+    lasthop.assert_nothing_left();
+}

@@ -108,18 +108,3 @@ fn a_wrong_value_is_a_failure() {
     );
     lasthop.assert_nothing_left();
 }
-
-/// Before anything starts, and with what to do.
-#[test]
-fn missing_packages_are_said() {
-    if !have_setup("node-redis") {
-        return;
-    }
-    let lasthop = Lasthop::new();
-    fs::remove_file(lasthop.home().join("npm")).unwrap();
-    let why = "node: its npm packages are not installed; `lasthop setup node-redis` installs them";
-    lasthop.run(["run", "node-redis"]).fails(1, why);
-    let doctor = lasthop.run(["doctor", "node-redis"]);
-    assert_eq!(doctor.code, Some(1));
-    assert!(common::one_line(&doctor.stdout).contains(why), "{}", doctor.stdout);
-}

@@ -2,8 +2,6 @@
 
 use crate::common;
 
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, path::Path};
-
 use common::{Lasthop, go_is_warm, have, have_setup};
 
 /// Every case answers, its link is proven to be what the case is called, and both of its ends have worked.
@@ -71,62 +69,4 @@ fn puma() {
 #[test]
 fn uwsgi_in_both_of_its_protocols() {
     every_case_is_what_it_is_called("nginx-uwsgi", &["--only", "connections=1"], 4);
-}
-
-/// What Go keeps below a folder, file by file.
-fn objects(folder: &Path) -> BTreeSet<String> {
-    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-    files.map(|file| file.file_name().into_string().unwrap()).collect()
-}
-
-#[test]
-fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
-    if !have("go") || !have_setup("nginx-go") {
-        return;
-    }
-    let lasthop = Lasthop::new();
-    let [open, own] = ["open", "cache/go"].map(|name| lasthop.home().join(name));
-    fs::create_dir(&open).unwrap();
-    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    let run = || {
-        let one = [
-            "--only",
-            "connections=1",
-            "--only",
-            "reuse=keep-alive",
-            "--rounds",
-            "1",
-            "--blocks",
-            "2",
-        ];
-        let shortly = [
-            "run",
-            "nginx-go",
-            "--trial",
-            "20ms",
-            "--budget",
-            "600s",
-            "--no-headroom",
-            "-q",
-        ];
-        let status = lasthop
-            .command([&shortly[..], &one].concat())
-            .env("GOCACHE", &open)
-            .status()
-            .unwrap();
-        assert!(status.success());
-        objects(&own)
-    };
-    let first = run();
-    assert!(first.len() > 100, "the library is kept: {first:?}");
-    assert!(objects(&open).is_empty(), "a folder that others can write to is used");
-    // The server itself may be compiled anew, in another folder.
-    let second = run();
-    assert!(
-        second.difference(&first).count() < 10 && first.is_subset(&second),
-        "{:?}",
-        second.difference(&first)
-    );
-    lasthop.assert_nothing_left();
 }

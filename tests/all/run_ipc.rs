@@ -1,10 +1,8 @@
-//! Channels beside sockets: each is what it is called, every reply is right, and nothing outlives the run.
+//! Channels beside sockets: each is what it is called, and every reply is right.
 
 use crate::common;
 
-use std::{collections::BTreeSet, fs};
-
-use common::{Lasthop, signal};
+use common::Lasthop;
 use serde_json::Value;
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -80,29 +78,4 @@ fn an_open_loop_over_a_channel_is_refused_in_words() {
     let ran = lasthop.run(rate);
     ran.fails(1, "a channel (pipe) is driven like");
     lasthop.assert_nothing_left();
-}
-
-/// The files of a killed run are swept by the next one; memory has no name from the beginning.
-#[test]
-fn a_killed_run_leaves_no_memory() {
-    let names = || -> BTreeSet<String> {
-        fs::read_dir("/dev/shm")
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.contains("lasthop"))
-            .collect()
-    };
-    let lasthop = Lasthop::new();
-    let mut child = lasthop.start([
-        "run",
-        "ipc",
-        "--only=transport=unix,shm",
-        "--budget=60s",
-        "--trial=10ms",
-    ]);
-    lasthop.wait_for_run(1);
-    signal(&child, libc::SIGKILL);
-    child.wait().unwrap();
-    lasthop.wait_until_gone();
-    assert_eq!(names(), BTreeSet::new());
 }

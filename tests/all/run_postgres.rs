@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use common::{BRIEF, Lasthop, have, is_right};
 use serde_json::Value;
@@ -153,17 +153,5 @@ fn a_wrong_password_fails_and_the_rest_goes_on() {
             .all(|case| trials(case) > 0),
         "{summary}"
     );
-    lasthop.assert_nothing_left();
-}
-
-/// PostgreSQL refuses to run as root; the account that it gets reaches its files all the same.
-#[test]
-fn a_sandbox_that_is_closed_to_others_does() {
-    if !have("postgres") {
-        return;
-    }
-    let lasthop = Lasthop::new();
-    fs::set_permissions(lasthop.sandboxes(), fs::Permissions::from_mode(0o700)).unwrap();
-    lasthop.brief("postgres", &["--only", "work=query"]);
     lasthop.assert_nothing_left();
 }

@@ -2,9 +2,7 @@
 
 use crate::common;
 
-use std::process::Command;
-
-use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed};
+use common::Lasthop;
 use serde_json::Value;
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -113,73 +111,5 @@ fn nagle_is_a_factor() {
         "one unix case, two tcp cases: {:?}",
         cases(&summary)
     );
-    lasthop.assert_nothing_left();
-}
-
-#[test]
-fn the_same_record_gives_the_same_report() {
-    let lasthop = Lasthop::new();
-    let first = run(
-        &lasthop,
-        &["--only", "transport=unix,tcp", "--set", "pattern=echo", "--seed", "7"],
-    );
-    let again = lasthop.run(["report", "last", "--format", "json"]).ok().json();
-    assert_eq!(first, again);
-    assert_eq!(first["seed"], 7);
-}
-
-#[test]
-fn every_format_is_rendered_from_a_record() {
-    let lasthop = Lasthop::new();
-    run(&lasthop, &["--only", "transport=unix,tcp", "--set", "pattern=echo"]);
-    let terminal = lasthop.run(["report"]).ok().stdout;
-    assert!(terminal.contains("unix") && !terminal.contains('\u{1b}'), "{terminal}");
-    assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
-    let markdown = lasthop.run(["report", "--format", "markdown"]).ok().stdout;
-    assert!(markdown.contains("| unix"), "{markdown}");
-    let csv = lasthop.run(["report", "--format", "csv"]).ok().stdout;
-    assert!(csv.lines().count() > 2, "{csv}");
-    let file = lasthop.home().join("out.md");
-    let ran = lasthop
-        .run(["report", "--format", "markdown", "--output", file.to_str().unwrap()])
-        .ok();
-    assert_eq!(ran.stdout, "");
-    assert_eq!(std::fs::read_to_string(file).unwrap(), markdown);
-}
-
-#[test]
-fn a_run_stays_on_the_cpus_that_it_may_use() {
-    if !installed("taskset") {
-        return;
-    }
-    let lasthop = Lasthop::new();
-    let placed = |mask: &str| {
-        let mut arguments = vec!["run", "sockets", "--only", "pattern=echo"];
-        arguments.extend(BRIEF);
-        let run = lasthop.command(arguments);
-        let mut bound = Command::new("taskset");
-        bound
-            .args(["--cpu-list", mask])
-            .arg(run.get_program())
-            .args(run.get_args());
-        take_environment(&mut bound, &run);
-        let summary = Ran::from(bound.output().unwrap()).ok().json();
-        assert_eq!(summary["failures"], Value::Array(vec![]));
-        summary["settings"]["placement"].clone()
-    };
-    let cpus = std::thread::available_parallelism().unwrap().get();
-    assert_eq!(placed("0"), "free", "there is one");
-    if cpus >= 2 {
-        let two = serde_json::json!({"apart": {"driver": [1], "services": [0]}});
-        assert_eq!(placed("0-1"), two);
-    }
-    if cpus >= 4 {
-        let many = placed("0-3");
-        let groups = many["compact"]["groups"].as_array().unwrap();
-        assert!(
-            groups.iter().all(|group| group.as_array().unwrap().len() == 2),
-            "{many}"
-        );
-    }
     lasthop.assert_nothing_left();
 }
