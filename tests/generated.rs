@@ -292,19 +292,22 @@ fn every_key_of_a_file_is_described_and_no_other_is_taken() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Names of all tests of the workspace, and those of the parts of `script/attack` as `only=PART`.
+/// Names of all tests of the workspace, of the runs in `tests/experiments`, and of the parts of `script/attack` as
+/// `only=PART`.
 fn tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let test = Regex::new(r"#\[test\]\s*(?:(?:#\[[^\n]*\]|//[^\n]*)\s*)*fn (\w+)\(").unwrap();
     let part = Regex::new(r#"Part \{\s*name: "(\w+)""#).unwrap();
+    let run = Regex::new(r"(?m)^\[run\.(\w+)\]").unwrap();
     let mut names = BTreeSet::new();
     let mut folders = vec![root.join("tests"), root.join("crates"), root.join("src")];
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "rs") {
+            } else if path.extension().is_some_and(|end| end == "rs" || end == "toml") {
                 let text = fs::read_to_string(&path).unwrap();
+                names.extend(run.captures_iter(&text).map(|found| found[1].to_owned()));
                 names.extend(test.captures_iter(&text).map(|found| found[1].to_owned()));
                 names.extend(part.captures_iter(&text).map(|found| format!("only={}", &found[1])));
             }

@@ -1,6 +1,6 @@
 //! Common code of the integration tests: lasthop with its own home, and checks that nothing is left behind.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 pub mod engines;
 pub mod hops;
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use skip::{installed, servers, skip};
+pub use skip::{installed, leave_out, servers, skip};
 use tempfile::TempDir;
 
 /// Options of a short run: too short for a verdict, long enough for every trial to count real replies. The budget never
@@ -371,10 +371,15 @@ pub fn have_python(experiment: &str) -> bool {
 #[must_use]
 pub fn have_setup(experiment: &str) -> bool {
     servers()
-        && (Lasthop::new().run(["doctor", experiment]).code == Some(0)
+        && (is_set_up(experiment)
             || skip(&format!(
                 "something is missing for {experiment}; run `lasthop setup {experiment}`"
             )))
+}
+
+/// Whether all requirements of an experiment are there.
+pub fn is_set_up(experiment: &str) -> bool {
+    Lasthop::new().run(["doctor", experiment]).code == Some(0)
 }
 
 /// The uid of servers if lasthop is root.
