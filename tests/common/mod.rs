@@ -407,28 +407,3 @@ pub fn go_is_warm(recipe: &str) {
     ]);
     assert!(command.status().unwrap().success(), "go build");
 }
-
-/// Runs the experiment of an in-memory store: two commands over a Unix socket, TCP and TLS, with and without a
-/// pipeline.
-pub fn every_transport_answers(name: &str) {
-    let lasthop = Lasthop::new();
-    let summary = lasthop.brief(name, &["--set", "connections=4"]);
-    is_right(&summary, 12);
-    for case in summary["cases"].as_array().unwrap() {
-        let tls = case["transport"] == "tls";
-        assert_eq!(
-            case["proof"]["tls_version"].as_str(),
-            tls.then_some("TLSv1.3"),
-            "{case}"
-        );
-        assert!(
-            case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
-            "{case}"
-        );
-        assert!(
-            case["metrics"]["cpu_per_request"]["roles"][name].as_f64().unwrap() > 0.0,
-            "{case}"
-        );
-    }
-    lasthop.assert_nothing_left();
-}
