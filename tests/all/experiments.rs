@@ -20,6 +20,18 @@ use crate::common::{BRIEF, Lasthop, Ran, go_is_warm, have_setup, is_set_up, leav
 // One test for each folder of `experiments`, from build.rs.
 include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
+/// HAProxy writes `unix@/path` where nginx writes `unix:/path`, and Redis cannot tell its connections apart.
+#[test]
+fn haproxy_redis() {
+    test("haproxy-redis");
+}
+
+/// lighttpd has no recipe, and writes host and port as two settings.
+#[test]
+fn lighttpd_php() {
+    test("lighttpd-php");
+}
+
 /// Name of the file whose expressions hold for every run.
 const EVERY: &str = "_every";
 

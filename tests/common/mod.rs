@@ -312,29 +312,6 @@ impl Ran {
     }
 }
 
-/// Checks that every case was measured as requested.
-pub fn is_right(summary: &serde_json::Value, cases: usize) {
-    assert_eq!(
-        summary["cases"].as_array().unwrap().len(),
-        cases,
-        "{}",
-        summary["cases"]
-    );
-    assert!(
-        summary["failures"].as_array().unwrap().is_empty(),
-        "{}",
-        summary["failures"]
-    );
-    let checks = summary["checks"].as_array().unwrap();
-    let wrong = ["config-differs", "reuse-not-as-asked", "transport-not-as-asked"];
-    assert!(
-        !checks
-            .iter()
-            .any(|check| wrong.contains(&check["id"].as_str().unwrap())),
-        "{checks:?}"
-    );
-}
-
 /// Number of moments for kills: few, or many for `script/test --all`. `script/attack` kills for as long as requested.
 #[must_use]
 pub fn moments(few: u64, many: u64) -> u64 {
