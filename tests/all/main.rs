@@ -44,7 +44,6 @@ mod passed_on;
 mod release;
 mod repro;
 mod resume;
-mod run_applications;
 mod run_at_a_rate;
 mod run_overload;
 mod selftest;
