@@ -6,7 +6,11 @@
 use std::{net::SocketAddr, time::Duration};
 
 use lasthop_protocol::result::PortUse;
-use lasthop_system::{clock, files};
+use lasthop_system::{
+    clock, files,
+    listener::{self, TcpRow},
+    sock_diag::TIME_WAIT,
+};
 
 /// `TIME_WAIT` lasts 60 s on Linux; after this time every such port is free.
 const WAIT_MAX_NS: u64 = 65_000_000_000;
@@ -107,7 +111,7 @@ impl Ports {
             return left;
         }
         let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
-        let sockets = files::lines(format!("/proc/thread-self/net/{table}"));
+        let sockets = listener::tcp_table(format!("/proc/thread-self/net/{table}"));
         reading.range.saturating_sub(taken(sockets, self.server, reuse))
     }
 
@@ -168,37 +172,14 @@ fn reuses_early(server: SocketAddr, setting: &str) -> bool {
 }
 
 /// Counts sockets in the kernel's table that occupy a local port for connections to `server`.
-fn taken(table: impl Iterator<Item = String>, server: SocketAddr, reuse: bool) -> u64 {
-    let peer = as_in_table(server);
-    let keeps = |line: &str| {
-        // The columns of `/proc/net/tcp`: number, local and remote address, state (06: `TIME_WAIT`), queues, timer.
-        let mut words = line.split_ascii_whitespace().skip(2);
-        if words.next() != Some(peer.as_str()) {
-            return false;
-        }
-        let is_waiting = words.next() == Some("06");
-        // The timer: `03:` and the rest of `TIME_WAIT`, in hundredths of a second.
-        let timer = words
-            .nth(1)
-            .and_then(|timer| u64::from_str_radix(timer.split_once(':')?.1, 16).ok());
-        // Without a timer the socket counts as young: better to wait for a port than to run out of ports.
-        let age = timer.map_or(0, |left| (TIME_WAIT_SECONDS * 100).saturating_sub(left));
-        !(reuse && is_waiting && age > REUSE_AFTER * 100)
+fn taken(table: impl Iterator<Item = TcpRow>, server: SocketAddr, reuse: bool) -> u64 {
+    let peer = SocketAddr::new(server.ip().to_canonical(), server.port());
+    let keeps = |socket: &TcpRow| {
+        // The timer shows how much of `TIME_WAIT` is left.
+        let age = (TIME_WAIT_SECONDS * 100).saturating_sub(socket.timer);
+        socket.remote == peer && !(reuse && socket.state == TIME_WAIT && age > REUSE_AFTER * 100)
     };
-    table.filter(|line| keeps(line)).count() as u64
-}
-
-/// An address as `/proc/net/tcp` writes it: words of the host's byte order in hexadecimal, colon, port.
-fn as_in_table(address: SocketAddr) -> String {
-    let octets = match address.ip() {
-        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
-        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
-    let words: String = octets
-        .chunks(4)
-        .map(|bytes: &[u8]| format!("{:08X}", u32::from_ne_bytes(bytes.try_into().expect("four bytes"))))
-        .collect();
-    format!("{words}:{:04X}", address.port())
+    table.filter(keeps).count() as u64
 }
 
 #[cfg(test)]
@@ -226,11 +207,6 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn sockets_towards_the_server_are_counted() {
         let server: SocketAddr = "127.0.0.1:8080".parse().unwrap();
-        assert_eq!(as_in_table(server), "0100007F:1F90");
-        assert_eq!(
-            as_in_table("[::1]:80".parse().unwrap()),
-            "00000000000000000000000001000000:0050"
-        );
         let line = |peer: &str, state: &str, timer: &str| {
             format!("   1: 0100007F:9C40 {peer} {state} 00000000:00000000 {timer} 00000000     0        0 0 3 0\n")
         };
@@ -238,7 +214,7 @@ mod tests {
             + &line("0100007F:1F90", "06", "03:0000176B")
             + &line("0100007F:1F90", "06", "03:00001000")
             + &line("0100007F:1F91", "06", "03:00001000");
-        let taken = |reuse| taken(table.lines().map(str::to_owned), server, reuse);
+        let taken = |reuse| taken(table.lines().filter_map(TcpRow::parse), server, reuse);
         assert_eq!(taken(false), 3);
         assert_eq!(taken(true), 2, "0x176B is an age of 0.05 s, 0x1000 one of 19 s");
         assert!(reuses_early(server, "2\n") && !reuses_early(server, "0\n"));

@@ -15,7 +15,7 @@ use crate::{
     connect::connect,
     files::{self, lines},
     process::{self, Stat},
-    sock_diag::{ESTABLISHED, SockDiag},
+    sock_diag::{ESTABLISHED, LISTEN, SockDiag, TIME_WAIT},
     udp,
 };
 
@@ -122,20 +122,43 @@ pub fn command_of(pid: i32) -> String {
     command.trim_end().to_owned()
 }
 
-/// `/proc/net/tcp`: address and port in hexadecimal, the state (0A listens), the inode in the tenth column.
-fn listening_tcp(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
-    let inode = |line: String| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        let (ip, port) = columns.next()?.split_once(':')?;
-        (columns.nth(1) == Some("0A") && is_wanted(ip, port)).then(|| columns.nth(5).map(str::to_owned))?
-    };
-    lines.filter_map(inode).collect()
+/// A row of the kernel's table of TCP sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpRow {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// A state of [`sock_diag`](crate::sock_diag).
+    pub state: u8,
+    /// The time until the socket's timer expires, in hundredths of a second.
+    pub timer: u64,
+    /// 0 if no process has the socket, yet or any more.
+    pub inode: u64,
 }
 
-fn tcp_tables(inside: impl Display) -> impl Iterator<Item = String> {
+impl TcpRow {
+    /// `None` for the heading. The columns: number, local and remote address, state, queues, timer, retransmits, user,
+    /// probes, inode.
+    pub fn parse(line: &str) -> Option<Self> {
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        Some(Self {
+            local: from_table(columns.get(1)?)?,
+            remote: from_table(columns.get(2)?)?,
+            state: u8::from_str_radix(columns.get(3)?, 16).ok()?,
+            timer: u64::from_str_radix(columns.get(5)?.split_once(':')?.1, 16).ok()?,
+            inode: columns.get(9)?.parse().ok()?,
+        })
+    }
+}
+
+/// The rows of a file such as `/proc/net/tcp6`.
+pub fn tcp_table(path: String) -> impl Iterator<Item = TcpRow> {
+    lines(path).filter_map(|line| TcpRow::parse(&line))
+}
+
+fn tcp_tables(inside: impl Display) -> impl Iterator<Item = TcpRow> {
     ["tcp", "tcp6"]
         .into_iter()
-        .flat_map(move |name| lines(format!("/proc/{inside}/net/{name}")))
+        .flat_map(move |name| tcp_table(format!("/proc/{inside}/net/{name}")))
 }
 
 /// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Returns
@@ -164,11 +187,9 @@ fn unix_row(line: &str) -> Option<([&str; 7], &str)> {
 pub fn listening(server: i32) -> Vec<Address> {
     let family = std::iter::once(server).chain(process::descendants(server));
     let held: HashSet<String> = family.flat_map(sockets).collect();
-    let tcp = tcp_tables(server).filter_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let listens = words.get(3) == Some(&"0A") && held.contains(*words.get(9)?);
-        listens.then(|| from_table(words[1]))?.map(Address::Tcp)
-    });
+    let tcp = tcp_tables(server)
+        .filter(|socket| socket.state == LISTEN && held.contains(&socket.inode.to_string()))
+        .map(|socket| Address::Tcp(socket.local));
     let unix = lines(format!("/proc/{server}/net/unix")).filter_map(|line| {
         let (columns, name) = unix_row(&line)?;
         let listens = columns[3] == "00010000" && held.contains(columns[6]);
@@ -202,23 +223,21 @@ pub fn peers(inside: i32, listener: SocketAddr) -> Vec<(String, bool)> {
     {
         return peers;
     }
-    let end = format!(":{:04X}", listener.port());
-    let whole = hexadecimal(listener.ip()) + &end;
-    let peer = |line: String| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        let local = columns.next()?;
-        let remote = columns.next()?;
-        let state = columns.next()?;
-        let peer = match state {
-            "01" | "06" if local.ends_with(&end) => remote,
-            // The client closed first: `TIME_WAIT` is at its end, whose remote address is the listener.
-            "06" if remote == whole => local,
-            _ => return None,
-        };
-        // The address has two forms if a server takes both families.
-        Some((peer.rsplit_once(':')?.1.to_owned(), state == "01"))
+    let connections = tcp_tables(inside).filter(|socket| [ESTABLISHED, TIME_WAIT].contains(&socket.state));
+    connections
+        .filter_map(|socket| peer(listener, socket.local, socket.remote, socket.state))
+        .collect()
+}
+
+/// The client's port, and whether the connection is open, if a socket is an end of a listener's connection.
+fn peer(listener: SocketAddr, local: SocketAddr, remote: SocketAddr, state: u8) -> Option<(String, bool)> {
+    let client = match state {
+        _ if local.port() == listener.port() => remote,
+        // The client closed first: `TIME_WAIT` is at its end, whose remote address is the listener.
+        TIME_WAIT if remote == listener => local,
+        _ => return None,
     };
-    tcp_tables(inside).filter_map(peer).collect()
+    Some((client.port().to_string(), state == ESTABLISHED))
 }
 
 /// Whether a process is in this process's network namespace.
@@ -232,13 +251,7 @@ fn is_near(pid: i32) -> bool {
 fn asked_peers(listener: SocketAddr) -> io::Result<Vec<(String, bool)>> {
     let mut peers = Vec::new();
     SockDiag::open()?.tcp_at(listener.port(), |socket| {
-        let open = socket.state == ESTABLISHED;
-        let port = match () {
-            () if socket.local.port() == listener.port() => socket.remote.port(),
-            () if !open && socket.remote == listener => socket.local.port(),
-            () => return,
-        };
-        peers.push((format!("{port:04X}"), open));
+        peers.extend(peer(listener, socket.local, socket.remote, socket.state));
     })?;
     Ok(peers)
 }
@@ -264,12 +277,10 @@ fn tcp_inodes(address: SocketAddr) -> Vec<String> {
         })
     });
     if asked.is_err() {
-        let port = format!("{:04X}", address.port());
-        let lines = tcp_tables("self").filter_map(|line| {
-            let at = from_table(line.split_ascii_whitespace().nth(1)?)?;
-            Some((at.ip(), listening_tcp(std::iter::once(line), |_, at| at == port).pop()?))
-        });
-        all = lines.collect();
+        all = tcp_tables("self")
+            .filter(|socket| socket.state == LISTEN && socket.local.port() == address.port())
+            .map(|socket| (socket.local.ip(), socket.inode.to_string()))
+            .collect();
     }
     let serving = |ips: &[IpAddr]| -> Vec<String> {
         let serving = all.iter().filter(|(ip, _)| ips.contains(ip));
@@ -285,29 +296,14 @@ fn tcp_inodes(address: SocketAddr) -> Vec<String> {
     }
 }
 
-/// The kernel prints each 32-bit word of an address in the machine's byte order.
-fn hexadecimal(ip: IpAddr) -> String {
-    let bytes = match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
-    let words = bytes
-        .chunks_exact(4)
-        .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-    words.map(|word| format!("{word:08X}")).collect()
-}
-
-/// An address in the format of the kernel's tables: the reverse of `hexadecimal`, with the port.
+/// An address in the format of the kernel's tables, which print each 32-bit word in the machine's byte order.
 pub fn from_table(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
-    let bytes: Vec<u8> = (0..ip.len())
-        .step_by(8)
-        .map(|at| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes))
-        .collect::<Option<Vec<_>>>()?
-        .concat();
-    let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
-        Ok(four) => IpAddr::from(four),
-        Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?),
+    let word = |at: usize| Some(u32::from_str_radix(ip.get(8 * at..8 * at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match ip.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => IpAddr::from(<[u8; 16]>::try_from([word(0)?, word(1)?, word(2)?, word(3)?].concat()).ok()?),
+        _ => return None,
     };
     Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
@@ -334,12 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_tables_are_read_as_they_are_written() {
-        for address in ["10.89.0.3:8080", "[fd00::1]:80"].map(|text| text.parse::<SocketAddr>().unwrap()) {
-            assert_eq!(
-                from_table(&format!("{}:{:04X}", hexadecimal(address.ip()), address.port())),
-                Some(address)
-            );
+    #[cfg(target_endian = "little")]
+    fn addresses_of_the_tables_are_read() {
+        for (written, address) in [
+            ("0300590A:1F90", "10.89.0.3:8080"),
+            ("000000FD000000000000000001000000:0050", "[fd00::1]:80"),
+            ("0000000000000000FFFF00000300590A:0050", "10.89.0.3:80"),
+        ] {
+            assert_eq!(from_table(written), Some(address.parse().unwrap()));
         }
         for wrong in ["", "0100007F", "0100007:1F90", "0100007F:", "local_address"] {
             assert_eq!(from_table(wrong), None, "{wrong}");
