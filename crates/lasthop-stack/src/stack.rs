@@ -195,7 +195,7 @@ impl Instance {
         if container.container.network == Network::Host {
             return vec!["loopback of the host's network".to_owned()];
         }
-        let port = container.published().map(|at| format!("published port {at}"));
+        let port = container.publish.map(|at| format!("published port {at}"));
         let proxies = self.helpers.iter().map(|(name, pid)| format!("{name} (pid {pid})"));
         let bridge = container.bridge.as_ref().map(|on| format!("bridge {}", on.network));
         port.into_iter().chain(proxies).chain(bridge).collect()

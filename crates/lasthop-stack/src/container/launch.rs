@@ -44,8 +44,8 @@ pub struct Launch {
     pub container: RenderedContainer,
     /// The address on the run's bridge.
     pub bridge: Option<OnBridge>,
-    /// `ADDRESS:PORT:PORT`
-    pub publish: Option<String>,
+    /// The address of this machine at which the port is published.
+    pub publish: Option<SocketAddr>,
     pub volume: Option<Volume>,
     /// Name of the container whose network namespace this one joins.
     pub joined: Option<String>,
@@ -84,7 +84,7 @@ impl Launch {
     pub fn run(&self, command: &[String], environment: &[(String, String)], stop_signal: &str) -> Vec<String> {
         let mut words = self.begin(environment);
         words.extend(self.network());
-        words.extend(self.publish.iter().map(|publish| format!("--publish={publish}")));
+        words.extend(self.publish.iter().map(|at| format!("--publish={at}:{}", at.port())));
         words.extend(self.limits());
         words.push(format!("--stop-signal={stop_signal}"));
         // The client already writes the output to the service's log, so the engine need not keep a copy.
@@ -137,11 +137,6 @@ impl Launch {
     /// Name of the container whose network namespace this one uses.
     pub fn namespace(&self) -> &str {
         self.joined.as_deref().unwrap_or(&self.name)
-    }
-
-    /// The address of this machine at which the port is published.
-    pub fn published(&self) -> Option<SocketAddr> {
-        self.publish.as_ref()?.rsplit_once(':')?.0.parse().ok()
     }
 
     /// Pid of the first process, in the host's pid namespace.

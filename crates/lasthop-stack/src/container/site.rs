@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -186,9 +186,8 @@ impl Site {
             Some(Publish::Gateway) => bridge.gateway,
         };
         binding.listen_behind(reached.into());
-        let port = address.port();
         Ok(ContainerAddress {
-            publish: container.publish.map(|_| format!("{reached}:{port}:{port}")),
+            publish: container.publish.map(|_| (reached, address.port()).into()),
             ..place
         })
     }
@@ -323,7 +322,7 @@ fn share_address(bindings: &mut Bindings, name: &str, other: &str) {
 #[derive(Debug, Default)]
 struct ContainerAddress {
     bridge: Option<OnBridge>,
-    publish: Option<String>,
+    publish: Option<SocketAddr>,
 }
 
 #[cfg(test)]

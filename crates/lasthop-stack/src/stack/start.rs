@@ -328,7 +328,7 @@ fn processes(life: &Life, container: Option<&Launch>, address: &Address) -> Resu
 /// The engine's explanation for a container that ended before it was ready.
 fn container_died(container: &Launch, exit: Exit) -> String {
     let engine = container.engine.kind.name();
-    if let Some(address) = container.published().filter(|address| is_taken(*address)) {
+    if let Some(address) = container.publish.filter(|address| is_taken(*address)) {
         let owner = by(&Address::Tcp(address));
         return format!("{address}, where its port was to be published, was taken meanwhile by {owner}; try again");
     }
