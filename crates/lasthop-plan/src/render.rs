@@ -629,26 +629,33 @@ fn render_json(place: &str, value: &Json, context: &Value) -> Result<Json, Strin
 
 /// An address in the form that its reader needs.
 pub(super) fn address_text(reader: &Connect, address: &Address) -> Result<String, String> {
-    let own = |form: &Option<Template>, parts: &[(&str, Value)]| {
-        let form = form
-            .as_ref()
-            .map(|form| template::render("connect", form, &Value::from_iter(parts.iter().cloned())));
-        form.transpose().map(|text| text.unwrap_or_else(|| address.to_string()))
+    let form = match address {
+        Address::Tcp(_) | Address::Udp(_) => &reader.tcp,
+        Address::Abstract(_) => &reader.abstract_,
+        _ => &reader.unix,
     };
-    Ok(match address {
-        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            own(&reader.unix, &[("path", shown(path))])?
-        }
-        Address::Abstract(name) => own(&reader.abstract_, &[("name", name.as_str().into())])?,
-        Address::Tcp(at) | Address::Udp(at) => own(
-            &reader.tcp,
-            &[
-                ("address", at.to_string().into()),
-                ("host", at.ip().to_string().into()),
-                ("port", at.port().into()),
-            ],
-        )?,
+    Ok(match form {
+        Some(form) => template::render("connect", form, &Value::from_iter(address_parts(address)))?,
+        None => address.to_string(),
     })
+}
+
+/// An address and its parts, by their names in templates.
+fn address_parts(address: &Address) -> Vec<(&'static str, Value)> {
+    let mut parts = vec![("address", Value::from(address.to_string()))];
+    match address {
+        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
+            parts.extend([("folder", shown(path.parent().unwrap_or(path))), ("path", shown(path))]);
+        }
+        Address::Abstract(name) => parts.push(("name", name.as_str().into())),
+        Address::Tcp(at) | Address::Udp(at) => {
+            parts.extend([
+                ("host", Value::from(at.ip().to_string())),
+                ("port", Value::from(at.port())),
+            ]);
+        }
+    }
+    parts
 }
 
 /// The URL in nginx's form: `http://127.0.0.1:8000`, `https://…`, `http://unix:/path`.
@@ -692,27 +699,14 @@ fn spare_port(binding: &ServiceBinding) -> Value {
 
 fn address_attributes(binding: &ServiceBinding, address: &Address) -> BTreeMap<&'static str, Value> {
     let mut attributes = BTreeMap::from([
-        ("address", Value::from(address.to_string())),
         ("url", Value::from(url_text(binding.transport, address))),
         ("transport", Value::from(binding.transport.name())),
         ("directory", shown(&binding.directory)),
         ("runtime", shown(&binding.runtime)),
         ("spare_port", spare_port(binding)),
     ]);
-    match address {
-        Address::Unix(path) | Address::Channel(_, path) | Address::Packets(_, path) => {
-            attributes.insert("folder", shown(path.parent().unwrap_or(path)));
-            attributes.insert("path", shown(path));
-        }
-        Address::Abstract(name) => drop(attributes.insert("name", name.as_str().into())),
-        Address::Tcp(address) | Address::Udp(address) => {
-            attributes.insert("host", address.ip().to_string().into());
-            attributes.insert("port", address.port().into());
-        }
-    }
-    if let Some(tls) = tls_value(binding) {
-        attributes.insert("tls", tls);
-    }
+    attributes.extend(address_parts(address));
+    attributes.extend(tls_value(binding).map(|tls| ("tls", tls)));
     attributes
 }
 
