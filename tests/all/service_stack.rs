@@ -22,12 +22,12 @@ use lasthop_model::{
     record::Stage,
     service::{Ready, ReadyCheck, RenderedService, Stop},
 };
-use lasthop_protocol::spec::{Address, Transport};
+use lasthop_protocol::address::{Address, Transport, UNIX_NAME_MAX};
 use lasthop_stack::{
     container::{engine::Engine, launch::Launch, site::Housing},
     guard::Guard,
     readiness,
-    sandbox::{SOCKET_PATH_LIMIT, Sandbox, Wanted},
+    sandbox::{Sandbox, Wanted},
     stack::{Stack, StackPlan, StartError},
 };
 use lasthop_system::process::{self, Stat};
@@ -449,11 +449,11 @@ fn a_socket_may_have_the_longest_path_that_the_kernel_allows() {
     let run = Run::new();
     let mut bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
     let place = tempfile::tempdir().unwrap();
-    let rest = SOCKET_PATH_LIMIT - place.path().as_os_str().len() - "//socket".len();
+    let rest = UNIX_NAME_MAX - place.path().as_os_str().len() - "//socket".len();
     let folder = place.path().join("x".repeat(rest));
     fs::create_dir(&folder).unwrap();
     let path = folder.join("socket");
-    assert_eq!(path.as_os_str().len(), SOCKET_PATH_LIMIT);
+    assert_eq!(path.as_os_str().len(), UNIX_NAME_MAX);
     bindings.services["app"].address = Address::Unix(path);
     let service = nginx(&bindings);
     run.start(bindings, service).unwrap().stop().unwrap();

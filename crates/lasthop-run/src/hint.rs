@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use lasthop_model::{binding::Account, record::Failure};
-use lasthop_stack::{
-    passage,
-    sandbox::{SANDBOX_VARIABLE, SOCKET_PATH_LIMIT},
-};
+use lasthop_protocol::address::UNIX_NAME_MAX;
+use lasthop_stack::{passage, sandbox::SANDBOX_VARIABLE};
 
 /// Advice if a connection for HTTP ends without a reply.
 pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \
@@ -69,7 +67,7 @@ pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
     // lasthop's own error about a long path already advises to set the variable.
     if is_too_long(&said) && !failure.cause.contains(SANDBOX_VARIABLE) {
         return Some(format!(
-            "the path of a Unix socket may have {SOCKET_PATH_LIMIT} bytes: keep sockets in `{{{{ runtime }}}}`, and set \
+            "the path of a Unix socket may have {UNIX_NAME_MAX} bytes: keep sockets in `{{{{ runtime }}}}`, and set \
              {SANDBOX_VARIABLE} or TMPDIR to a directory with a shorter path"
         ));
     }

@@ -18,7 +18,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
-use lasthop_protocol::spec::{Address, Transport};
+use lasthop_protocol::address::{Address, Transport, UNIX_NAME_MAX};
 use rustix::fs::FlockOperation;
 
 pub(super) use self::found::{Candidate, candidates_in, remove, remove_unfinished};
@@ -42,8 +42,6 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const WORD: usize = 6;
 /// Name of the file that lasthop and its guard keep locked.
 const LOCK: &str = "lock";
-/// The longest path of a Unix socket in bytes: `sun_path` has 108, the last of them NUL.
-pub const SOCKET_PATH_LIMIT: usize = 107;
 /// Environment variable with the directory for sandboxes.
 pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
 /// Folder in a service's `runtime` for its files, if it cannot use those in the record.
@@ -460,11 +458,11 @@ pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
 /// Checks a path against the kernel's limit.
 pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
     let length = path.as_os_str().len();
-    if length <= SOCKET_PATH_LIMIT {
+    if length <= UNIX_NAME_MAX {
         return Ok(path);
     }
     Err(format!(
-        "the socket path {} has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: set TMPDIR or LASTHOP_SANDBOX to a \
+        "the socket path {} has {length} bytes, but the kernel allows {UNIX_NAME_MAX}: set TMPDIR or LASTHOP_SANDBOX to a \
          directory with a shorter path",
         path.display()
     ))
@@ -474,8 +472,8 @@ pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
 pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
     match like {
         Address::Unix(_) => socket_path(path).map(Address::Unix),
-        Address::Abstract(_) if name.len() > SOCKET_PATH_LIMIT => Err(format!(
-            "the abstract socket name `{name}` has {} bytes, but the kernel allows {SOCKET_PATH_LIMIT}",
+        Address::Abstract(_) if name.len() > UNIX_NAME_MAX => Err(format!(
+            "the abstract socket name `{name}` has {} bytes, but the kernel allows {UNIX_NAME_MAX}",
             name.len()
         )),
         Address::Abstract(_) => Ok(Address::Abstract(name)),

@@ -5,7 +5,7 @@ use lasthop_model::{
     quantity::rate_text,
     record::{CasePlan, CaseProof, ExperimentSummary},
 };
-use lasthop_protocol::spec::Address;
+use lasthop_protocol::address::{Address, UNIX_NAME_MAX};
 
 use super::Served;
 
@@ -46,7 +46,7 @@ fn address(address: &Address, from: &str, to: &str) -> Vec<String> {
                     "the account of {from} may enter {folder} and write to the socket, by a common group and mode \
                      0660, or by the umask of {to}; with RuntimeDirectory={to}, systemd creates such a folder at boot"
                 ),
-                "the path of the socket has at most 107 bytes".to_owned(),
+                format!("the path of the socket has at most {UNIX_NAME_MAX} bytes"),
             ]
         }
         Address::Abstract(_) => vec![

@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lasthop_protocol::address::UNIX_NAME_MAX;
 use lasthop_system::files::Folder;
 
 use super::{engine::Engine, labels};
-use crate::sandbox::SOCKET_PATH_LIMIT;
 
 /// A volume of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +70,11 @@ impl Volume {
 
 fn short(path: PathBuf) -> Result<PathBuf, String> {
     let length = path.as_os_str().len();
-    if length <= SOCKET_PATH_LIMIT {
+    if length <= UNIX_NAME_MAX {
         return Ok(path);
     }
     Err(format!(
-        "the socket {} on a volume has {length} bytes, but the kernel allows {SOCKET_PATH_LIMIT}: let the engine keep its \
+        "the socket {} on a volume has {length} bytes, but the kernel allows {UNIX_NAME_MAX}: let the engine keep its \
          volumes in a shorter folder",
         path.display()
     ))
