@@ -166,8 +166,9 @@ impl Layouts {
             ) {
                 (true, _) => [everywhere, addresses.get(&layout).copied().unwrap_or(everywhere)]
                     .map(|ip| Address::Tcp((ip, port).into())),
-                (_, Transport::Unix) => [(); 2].map(|()| Address::Unix(runtime.join(SOCKET))),
-                (_, Transport::Tcp) => [(); 2].map(|()| Address::Tcp(([127, 0, 0, 1], port).into())),
+                (_, known @ (Transport::Unix | Transport::Tcp)) => {
+                    [(); 2].map(|()| known.address().at(runtime.join(SOCKET), "", port))
+                }
                 (_, other) => {
                     return Err(format!(
                         "its service {name} listens with {other}, and in a Pod only Unix sockets and TCP are possible"

@@ -251,7 +251,7 @@ impl Sandbox {
             tls: service.transport.is_tls().then(|| self.tls.clone()),
             own_authority: None,
             program: service.program.clone(),
-            spare_port: free_port(Ipv4Addr::LOCALHOST.into()).map(|free| free.port()),
+            spare_port: free_port(Ipv4Addr::LOCALHOST.into()),
         };
         if let (Some(tls), Some(authority)) = (&mut binding.tls, &service.authority) {
             binding.own_authority = Some(binding.runtime.join(authority));
@@ -470,17 +470,15 @@ pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
 
 /// A free address of the same kind: this path, this abstract name, or a port of the same host.
 pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
-    match like {
-        Address::Unix(_) => socket_path(path).map(Address::Unix),
-        Address::Abstract(_) if name.len() > UNIX_NAME_MAX => Err(format!(
+    match like.ip() {
+        // A port that is free for TCP is hardly ever taken for UDP; otherwise the start fails.
+        Some(ip) => Ok(like.at("", "", free_port(ip)?)),
+        None if like.path().is_some() => Ok(like.at(socket_path(path)?, "", 0)),
+        None if name.len() <= UNIX_NAME_MAX => Ok(like.at("", name, 0)),
+        None => Err(format!(
             "the abstract socket name `{name}` has {} bytes, but the kernel allows {UNIX_NAME_MAX}",
             name.len()
         )),
-        Address::Abstract(_) => Ok(Address::Abstract(name)),
-        Address::Tcp(address) => free_port(address.ip()).map(Address::Tcp),
-        Address::Channel(..) | Address::Packets(..) => socket_path(path).map(|path| like.at(path, "", 0)),
-        // A port that is free for TCP is hardly ever taken for UDP; otherwise the start fails.
-        Address::Udp(address) => free_port(address.ip()).map(Address::Udp),
     }
 }
 

@@ -169,7 +169,7 @@ fn held_by(holder: Option<i32>) -> io::Error {
 
 /// A port without a listener, outside the kernel's range for outgoing connections, whose clients might hold it when the
 /// server starts. No port is handed out twice.
-pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
+pub fn free_port(address: IpAddr) -> Result<u16, String> {
     let (low, high) = listening_ports(outgoing_ports());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let given = given.get_or_insert_default();
@@ -183,7 +183,7 @@ pub fn free_port(address: IpAddr) -> Result<SocketAddr, String> {
         match TcpListener::bind((address, port)) {
             Ok(_) => {
                 given.ports.insert(port);
-                return Ok(SocketAddr::new(address, port));
+                return Ok(port);
             }
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
                 return Err(format!("this machine has no IPv6 loopback address ::1: {error}"));
@@ -260,13 +260,13 @@ mod tests {
         let (first, last) = outgoing_ports();
         let mut seen = HashSet::new();
         for _ in 0..200 {
-            let address = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
-            assert!(!(first..=last).contains(&address.port()), "{address}");
-            assert!(seen.insert(address.port()));
+            let port = free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
+            assert!(!(first..=last).contains(&port), "{port}");
+            assert!(seen.insert(port));
             // A child of another test keeps this process's descriptors until it executes its program.
             let begun = Instant::now();
-            while TcpListener::bind(address).is_err() {
-                assert!(begun.elapsed() < Duration::from_secs(10), "{address}");
+            while TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err() {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{port}");
                 thread::sleep(Duration::from_millis(1));
             }
         }
