@@ -16,9 +16,8 @@ use super::{
     args,
     context::{catalog, command_line, home, locator, read},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, terminal},
-    progress::{Progress, Talk},
-    run::{not_run, selection, sweep},
-    signals::watch_signals,
+    progress::Talk,
+    run::{measure, selection},
 };
 
 /// Trials of each case, and their length: two seconds in all.
@@ -73,8 +72,6 @@ pub fn check(arguments: &args::New) -> Exit {
 
 /// Starts the servers once, and loads each case for two seconds.
 fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
-    sweep();
-    watch_signals()?;
     let overrides = Overrides {
         trial: Some(TRIAL),
         blocks: Some(BLOCKS),
@@ -93,7 +90,6 @@ fn ask(plan: &Plan, arguments: &args::New) -> Result<Summary, CliError> {
         engine: arguments.programs.engine,
         ..Job::new(plan, settings, &locator, &into, command_line())
     };
-    let mut progress = Progress::new(Talk::choose(!io::stderr().is_terminal(), false));
-    let outcome = lasthop_run::carry_out(&job, None, &mut |event| progress.show(event)).map_err(not_run)?;
-    Ok(read(&outcome.record)?.summary)
+    let talk = Talk::choose(!io::stderr().is_terminal(), false);
+    Ok(read(&measure(&job, None, talk)?.record)?.summary)
 }

@@ -18,9 +18,8 @@ use super::{
     context::{catalog, command_line, has_document_format, home, locator, print_document},
     list,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
-    progress::{Progress, Talk},
-    run::{absolute, sweep},
-    signals::watch_signals,
+    progress::Talk,
+    run::{absolute, begin},
 };
 
 /// Default time to measure a study by lasthop's method.
@@ -130,11 +129,9 @@ fn book(arguments: &args::Repro) -> Result<Book, CliError> {
 }
 
 fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetition, CliError> {
-    sweep();
+    let mut progress = begin(Talk::choose(arguments.quiet, false))?;
     let home = home()?;
     let catalog = catalog()?;
-    watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(arguments.quiet, false));
     let options = Options {
         catalog: &catalog,
         home: &home,

@@ -105,7 +105,7 @@ impl Ready {
     }
 
     /// Runs the selection and keeps its record.
-    pub fn run(self, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
+    pub fn run(self, talk: Talk) -> Result<Outcome, CliError> {
         let home = home()?;
         let programs = args::Programs::default();
         let locator = locator(&home, &self.plan.experiment, &programs)?;
@@ -127,14 +127,21 @@ pub fn carry_out(
     // A wrong file or limit must be reported now, not after the run.
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
+    let talk = Talk::choose(talk.quiet, talk.no_progress);
     conclude(&measure(job, unfinished, talk)?, output)
 }
 
-fn measure(job: &Job<'_>, unfinished: Option<Unfinished>, talk: &args::TalkOptions) -> Result<Outcome, CliError> {
+/// Runs a job, or resumes an unfinished run, and keeps its record.
+pub fn measure(job: &Job<'_>, unfinished: Option<Unfinished>, talk: Talk) -> Result<Outcome, CliError> {
+    let mut progress = begin(talk)?;
+    lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)
+}
+
+/// Prepares to measure: removes what killed runs left behind, listens for Ctrl-C, and starts to show progress.
+pub fn begin(talk: Talk) -> Result<Progress, CliError> {
     sweep();
     watch_signals()?;
-    let mut progress = Progress::new(Talk::choose(talk.quiet, talk.no_progress));
-    lasthop_run::carry_out(job, unfinished, &mut |event| progress.show(event)).map_err(not_run)
+    Ok(Progress::new(talk))
 }
 
 /// The record of a run that has just ended, after its headline is stored.
@@ -172,7 +179,7 @@ pub fn sweep() {
 }
 
 /// The error and exit code of a run that did not start.
-pub fn not_run(error: RunError) -> CliError {
+fn not_run(error: RunError) -> CliError {
     match error {
         RunError::Interrupted => CliError::interrupted(error),
         RunError::Changed(changed) => CliError::usage(changed),

@@ -16,9 +16,8 @@ use super::{
     context::{catalog, command_line, has_document_format, home, locator, print_document},
     doctor::{Finding, Severity},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, talk},
-    progress::{Progress, Talk},
-    run::sweep,
-    signals::watch_signals,
+    progress::Talk,
+    run::begin,
 };
 
 /// Default time for all runs.
@@ -108,8 +107,7 @@ fn measure(
         },
     )
     .or_usage()?;
-    sweep();
-    watch_signals()?;
+    let mut progress = begin(Talk::Warnings)?;
     let home = home()?;
     let Wanted { plant, runs, budget } = wanted;
     let options = Options {
@@ -121,7 +119,6 @@ fn measure(
         into: &Home::at(home.writable("selftest").or_failed()?),
         command: command_line(),
     };
-    let mut progress = Progress::new(Talk::Warnings);
     crate::selftest::run(&options, &mut |event| progress.show(event), done).or_failed()
 }
 

@@ -25,6 +25,7 @@ use super::{
     args,
     context::{catalog, deliver_bytes, document_bytes, has_document_format, home, is_run_of, writable},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, talk},
+    progress::Talk,
     run::Ready,
     signals::watch_signals,
 };
@@ -142,13 +143,9 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
         "--measure starts servers of its own, and ends them; they share the CPUs with what runs: {}",
         told.join(", ")
     ));
-    let options = args::TalkOptions {
-        quiet: arguments.quiet,
-        no_progress: false,
-    };
     let mut all = true;
     for (Ask { experiment, .. }, run) in wanted.iter().zip(runs) {
-        match run.run(&options) {
+        match run.run(Talk::choose(arguments.quiet, false)) {
             Ok(outcome) if matches!(outcome.stopped, Stopped::Interrupted) => return Ok(true),
             Ok(outcome) => {
                 let name = outcome.record.file_name().unwrap_or_default().to_string_lossy();
