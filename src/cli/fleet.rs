@@ -28,9 +28,9 @@ use lasthop_system::{files, limits::lift_descriptors};
 use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
-    context::{catalog, command_line, deliver, home, read, ready},
-    diff,
+    context::{catalog, command_line, home, ready},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
+    report,
     run::{carry_out, selection, sweep},
     signals::{watch_signals, watch_signals_until},
 };
@@ -283,8 +283,7 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
         .collect();
     let reported = match &folders[..] {
         [] => DONE,
-        [one] => deliver(&read(one)?, &arguments.output).map(|()| DONE)?,
-        several => diff::fleet_of(several, &arguments.by, &arguments.output)?,
+        received => report::of(received, &arguments.by, &arguments.output)?,
     };
     for failure in &outcome.failures {
         let part = failure.part.as_ref();

@@ -27,6 +27,7 @@ mod list;
 mod load;
 mod output;
 mod progress;
+mod report;
 mod repro;
 mod resume;
 mod run;
@@ -49,11 +50,9 @@ use clap::{
     error::{ContextKind, ContextValue},
 };
 use clap_complete::Shell;
-use lasthop_analyse::checks::known::{self, CheckMeaning};
 use lasthop_model::engine::EngineKind;
 use lasthop_page::text;
 use lasthop_plan::{catalog::create::Pattern, diagnostics::closest};
-use lasthop_report::explained;
 use lasthop_stack::{
     container::{
         engine::Engine,
@@ -67,8 +66,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub use self::{args::Cli, help::command, output::OUTPUT_IS_CLOSED};
 use self::{
     args::{Command, Run},
-    context::{catalog, deliver, read, tighten},
-    output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk, terminal},
+    context::{catalog, tighten},
+    output::{CliError, DONE, Exit, FAILED, OrExit, USAGE, counted, is_styled, print, talk},
 };
 
 /// Parses the command line, runs the command, and returns the exit code.
@@ -183,7 +182,7 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Load(arguments) => load::load(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Survey(arguments) => survey::watch(&arguments),
-        Command::Report(arguments) => report_again(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Fleet(command) => fleet::fleet(command),
         Command::Runs(arguments) => list::runs(&arguments).map(done),
@@ -311,36 +310,4 @@ fn clean() -> Result<(), CliError> {
         }
     }
     Ok(())
-}
-
-/// Prints the meaning of a check, or all checks.
-fn explain_check(id: Option<&str>) -> Result<(), CliError> {
-    let document = match id {
-        None => explained::list(),
-        Some(id) => explained::of(CheckMeaning::of(id).ok_or_else(|| {
-            let near = closest(id, known::all().map(|known| known.id));
-            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-            CliError::usage(format!(
-                "there is no check `{id}`; {near}`lasthop report --check` lists all"
-            ))
-        })?),
-    };
-    print(&lasthop_page::document_terminal(&document, &terminal()))
-}
-
-fn report_again(arguments: &args::Report) -> Exit {
-    if let Some(id) = &arguments.check {
-        return explain_check(id.as_deref()).map(|()| DONE);
-    }
-    let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
-    let output = &arguments.output;
-    match &diff::find(&wanted)?[..] {
-        [one] if arguments.by.is_empty() => {
-            let mut recorded = read(one)?;
-            recorded.summary.limits = diff::held(&output.fail_if, &recorded.summary)?;
-            deliver(&recorded, output)?;
-            Ok(diff::hold(&recorded.summary.limits))
-        }
-        several => diff::fleet_of(several, &arguments.by, output),
-    }
 }

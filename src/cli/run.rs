@@ -23,10 +23,11 @@ use lasthop_stack::guard;
 
 use super::{
     args,
-    context::{self, Recorded, catalog, command_line, deliver, home, locator, read},
+    context::{self, Recorded, catalog, command_line, home, locator, read},
     diff, explain,
     output::{CliError, Exit, FAILED, INTERRUPTED, OrExit, talk},
     progress::{Progress, Talk},
+    report,
     signals::watch_signals,
 };
 
@@ -112,7 +113,7 @@ impl Ready {
         let origin = origin(&self.plan, self.wanted, &programs, Remote::default())?;
         let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
         let outcome = measure(&job, None, talk)?;
-        record_of(&outcome)?;
+        record_of(&outcome.record)?;
         Ok(outcome)
     }
 }
@@ -128,7 +129,7 @@ pub fn carry_out(
     context::ready(output)?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     let talk = Talk::choose(talk.quiet, talk.no_progress);
-    conclude(&measure(job, unfinished, talk)?, output)
+    conclude(&measure(job, unfinished, talk)?.record, output)
 }
 
 /// Runs a job, or resumes an unfinished run, and keeps its record.
@@ -145,9 +146,9 @@ pub fn begin(talk: Talk) -> Result<Progress, CliError> {
 }
 
 /// The record of a run that has just ended, after its headline is stored.
-fn record_of(outcome: &Outcome) -> Result<Recorded, CliError> {
-    let recorded = read(&outcome.record)?;
-    lasthop_record::keep_headline(&outcome.record, &lasthop_report::headline(&recorded.summary)).or_failed()?;
+fn record_of(record: &Path) -> Result<Recorded, CliError> {
+    let recorded = read(record)?;
+    lasthop_record::keep_headline(record, &lasthop_report::headline(&recorded.summary)).or_failed()?;
     Ok(recorded)
 }
 
@@ -188,13 +189,11 @@ fn not_run(error: RunError) -> CliError {
 }
 
 /// Reports a run that has just ended, and chooses the exit code.
-fn conclude(outcome: &Outcome, output: &args::OutputOptions) -> Exit {
-    let mut recorded = record_of(outcome)?;
-    recorded.summary.limits = diff::held(&output.fail_if, &recorded.summary)?;
-    deliver(&recorded, output)?;
+fn conclude(record: &Path, output: &args::OutputOptions) -> Exit {
+    let mut recorded = record_of(record)?;
+    let held = report::of_one(&mut recorded, output)?;
     let summary = &recorded.summary;
-    let held = diff::hold(&summary.limits);
-    Ok(match outcome.stopped {
+    Ok(match summary.stopped {
         Stopped::Interrupted => {
             talk(&format!("to continue this run: lasthop resume {}", summary.run));
             INTERRUPTED

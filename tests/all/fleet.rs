@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, engines::take_environment};
+use common::{Lasthop, Ran, engines::take_environment};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -105,8 +105,8 @@ fn machines_are_reported_together() {
         .fails(2, "expected NAME=VALUE");
 }
 
-/// A run as in a Pod, and its log.
-fn log_of_a_run(pod: &Lasthop) -> String {
+/// The log of a run as in a Pod.
+fn log_of_a_run(pod: &Lasthop, more: &[&str]) -> String {
     let run = [
         "run",
         "sockets",
@@ -118,8 +118,8 @@ fn log_of_a_run(pod: &Lasthop) -> String {
         "4s",
         "--trial",
     ];
-    let worker = ["fleet", "worker", "--"].into_iter().chain(run);
-    pod.run(worker.chain(["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"]))
+    let usual = ["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"];
+    pod.run([&["fleet", "worker", "--"], &run[..], &usual, more].concat())
         .ok()
         .stdout
 }
@@ -127,7 +127,7 @@ fn log_of_a_run(pod: &Lasthop) -> String {
 #[test]
 fn a_record_comes_back_through_a_log() {
     let (pod, here) = (Lasthop::new(), Lasthop::new());
-    let log = log_of_a_run(&pod);
+    let log = log_of_a_run(&pod, &[]);
     pod.assert_nothing_left();
     let saved = here.home().join("log");
     let collect = |text: &str| {
@@ -169,6 +169,51 @@ fn a_record_comes_back_through_a_log() {
     collect("no record\n").fails(1, "there is no record in");
 }
 
+/// Makes a program the `kubectl` of a lasthop. Returns the search path with it.
+fn search_path(lasthop: &Lasthop, kubectl: &str) -> String {
+    let bin = lasthop.home().join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::write(bin.join("kubectl"), kubectl).unwrap();
+    fs::set_permissions(bin.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
+}
+
+/// `kubectl` of a cluster whose only Pod has written `log` in the home.
+const CLUSTER: &str = r#"#!/bin/sh
+# After --cache-dir and its folder.
+case "$3 $5" in
+create*) echo '{ "kind": "Job", "metadata": { "name": "job", "uid": "its uid" } }' ;;
+logs*) cat log ;;
+delete*) touch deleted ;;
+"get jobs,pods")
+    if [ -e deleted ]; then
+        echo '{ "items": [] }'
+    else
+        echo '{ "items": [{ "kind": "Pod", "metadata": { "name": "pod", "ownerReferences": [{ "uid": "its uid" }] },
+            "status": { "phase": "Running" } }] }'
+    fi ;;
+get*) echo '{ "items": [] }' ;;
+esac
+"#;
+
+#[test]
+fn a_record_that_comes_back_is_reported_as_report_does() {
+    // The ratio rests on one start, so no limit can be judged.
+    let log = log_of_a_run(&Lasthop::new(), &["--rounds", "1"]);
+    let run = |more: &[&str]| {
+        let here = Lasthop::new();
+        fs::write(here.home().join("log"), &log).unwrap();
+        let mut run = here.command([&["fleet", "run", "sockets", "--node", "n1"], more].concat());
+        let ran = Ran::from(run.env("PATH", search_path(&here, CLUSTER)).output().unwrap());
+        here.assert_nothing_left();
+        ran
+    };
+    assert!(run(&[]).ok().stdout.contains("Unix socket"));
+    run(&["--fail-if", "unix slower > 99%"]).fails(4, "unix slower > 99%: ");
+    let by = run(&["--by", "architecture", "--format", "json"]).ok().json();
+    assert_eq!(by["by"], serde_json::json!(["architecture"]));
+}
+
 /// `kubectl` that keeps something, and never answers.
 const KUBECTL: &str = r#"#!/bin/sh
 [ "$1" = --cache-dir ] && mkdir -p "$2" && exec sleep 60
@@ -177,16 +222,12 @@ const KUBECTL: &str = r#"#!/bin/sh
 #[test]
 fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
     let lasthop = Lasthop::new();
-    let bin = lasthop.home().join("bin");
-    fs::create_dir(&bin).unwrap();
-    fs::write(bin.join("kubectl"), KUBECTL).unwrap();
-    fs::set_permissions(bin.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = search_path(&lasthop, KUBECTL);
     let plain = lasthop.command(["fleet", "run", "sockets", "--budget", "5s"]);
     let mut client = Command::new("sh");
     client.args(["-c", "umask 000; exec \"$@\"", "sh"]);
     client.arg(plain.get_program()).args(plain.get_args());
     take_environment(&mut client, &plain);
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     client.env("PATH", path).current_dir(lasthop.home());
     let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let kept = || {
