@@ -14,7 +14,7 @@ pub mod page;
 use std::time::{Duration, Instant};
 
 use lasthop_analyse::summary::{Comparison, Summary};
-use lasthop_model::record::{Stopped, TrialRecord};
+use lasthop_model::record::TrialRecord;
 use lasthop_plan::{plan::Plan, settings::Overrides};
 use lasthop_record::{RunData, store};
 use lasthop_run::event::Event;
@@ -78,7 +78,7 @@ fn ask(
         aa: true,
         ..Overrides::default()
     };
-    let settings = options.plan.settings(overrides).map_err(|error| error.to_string())?;
+    let settings = options.plan.settings(overrides)?;
     let job = lasthop_run::Job {
         whole_round: true,
         ..lasthop_run::Job::new(
@@ -89,18 +89,12 @@ fn ask(
             options.command.clone(),
         )
     };
-    let outcome = match lasthop_run::carry_out(&job, None, tell) {
-        Err(_) if interrupt::heard() => return Ok(None),
-        other => other.map_err(|error| error.to_string())?,
-    };
+    let outcome = lasthop_run::carry_out(&job, None, tell);
     // An interrupted run has another width for a reason other than chance.
     if interrupt::heard() {
         return Ok(None);
     }
-    if outcome.stopped == Stopped::Interrupted {
-        return Err("lasthop's guard process was lost".to_owned());
-    }
-    let mut data = store::read(&outcome.record).map_err(|error| error.to_string())?;
+    let mut data = store::read(&outcome.map_err(|error| error.to_string())?.guarded()?)?;
     let summary = lasthop_analyse::summarise(&data);
     failures.extend(
         summary

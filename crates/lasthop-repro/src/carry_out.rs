@@ -2,7 +2,6 @@
 //! tool and length of trials, in one round with a block for each of the study's repetitions.
 
 use std::{
-    fmt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -324,8 +323,7 @@ impl Job<'_> {
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(String, Summary), Trouble> {
         let options = self.options;
-        let other = |error: &dyn fmt::Display| Trouble::Other(error.to_string());
-        let settings = plan.settings(overrides).map_err(|error| other(&error))?;
+        let settings = plan.settings(overrides).map_err(Trouble::Other)?;
         let origin = Origin {
             experiment: match &plan.experiment.source {
                 Source::Folder(folder) => folder.display().to_string(),
@@ -351,7 +349,7 @@ impl Job<'_> {
                 self.measure(plan, settings, origin, unfinished, tell)?
             }
         };
-        let data = store::read(&record).map_err(|error| other(&error))?;
+        let data = store::read(&record).map_err(Trouble::Other)?;
         let relative = record.strip_prefix(options.into.path()).unwrap_or(&record);
         Ok((relative.display().to_string(), lasthop_analyse::summarise(&data)))
     }
@@ -409,10 +407,7 @@ impl Job<'_> {
             RunError::Missing(cause) => Trouble::Missing(cause),
             other => Trouble::Other(other.to_string()),
         })?;
-        if outcome.stopped == Stopped::Interrupted && !interrupt::heard() {
-            return Err(Trouble::Other("lasthop's guard process was lost".to_owned()));
-        }
-        Ok(outcome.record)
+        outcome.guarded().map_err(Trouble::Other)
     }
 }
 

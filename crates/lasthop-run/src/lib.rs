@@ -89,6 +89,16 @@ pub struct Outcome {
     pub stopped: Stopped,
 }
 
+impl Outcome {
+    /// The record of the run. A lost guard is an error: such a run ends like an interrupted run, without an interrupt.
+    pub fn guarded(self) -> Result<PathBuf, String> {
+        if self.stopped == Stopped::Interrupted && !interrupt::heard() {
+            return Err("lasthop's guard process was lost".to_owned());
+        }
+        Ok(self.record)
+    }
+}
+
 /// Runs a job and writes its record, or continues the record of an unfinished run. The job's budget covers the whole
 /// run.
 ///
