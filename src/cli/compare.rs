@@ -2,10 +2,7 @@
 
 use std::{mem, sync::atomic::Ordering};
 
-use lasthop_model::{
-    record::{Given, Origin},
-    selection::Selection,
-};
+use lasthop_model::record::{Given, Origin};
 use lasthop_plan::{
     given::{self, NAME},
     plan::Plan,
@@ -135,13 +132,7 @@ fn command(arguments: &args::Compare) -> Vec<String> {
 pub fn origin() -> Origin {
     Origin {
         experiment: NAME.to_owned(),
-        selection: Selection::default(),
-        programs: Default::default(),
-        engine: None,
-        images: None,
-        remote: Default::default(),
-        files: Default::default(),
-        executables: Default::default(),
+        ..Origin::default()
     }
 }
 

@@ -9,7 +9,7 @@ use lasthop_analyse::limit::{self, Limit};
 use lasthop_model::{
     driver::Remote,
     quantity::written,
-    record::{Digests, Origin, Settings, Stopped},
+    record::{Origin, Settings, Stopped},
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{
@@ -238,13 +238,12 @@ fn origin(plan: &Plan, selection: Selection, options: &args::Programs, remote: R
         selection,
         programs: programs.collect::<Result<_, CliError>>()?,
         engine: options.engine,
-        images: None,
         remote: Remote {
             config: remote.config.as_deref().map(absolute).transpose()?,
             ..remote
         },
         files: digest::of_experiment(&plan.experiment),
-        executables: Digests::new(),
+        ..Origin::default()
     })
 }
 

@@ -149,7 +149,7 @@ impl Given {
 pub type Digests = BTreeMap<String, String>;
 
 /// The origin of a run: enough to plan the run again, and to check that nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// Name of a built-in experiment, or the absolute path of the experiment's folder.

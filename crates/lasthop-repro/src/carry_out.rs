@@ -9,7 +9,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_analyse::summary::Summary;
 use lasthop_model::{
-    driver::{Remote, ToolChoice},
+    driver::ToolChoice,
     engine::EngineKind,
     quantity::counted,
     record::{Digests, ExplainSettings, Origin, RunHeader, Settings, Stopped},
@@ -332,10 +332,8 @@ impl Job<'_> {
             selection: selection.clone(),
             programs: options.programs.clone(),
             engine: self.engine,
-            images: None,
-            remote: Remote::default(),
             files: digest::of_experiment(&plan.experiment),
-            executables: Digests::new(),
+            ..Origin::default()
         };
         let store = Store::new(options.into.path());
         let begun = self.begun(&store, &origin, &settings);
