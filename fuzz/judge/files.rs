@@ -162,7 +162,7 @@ pub fn record(data: &[u8]) {
                 verbose: true,
                 ..Options::default()
             };
-            for format in Format::ALL {
+            for (format, ..) in Format::ALL {
                 assert!(!lasthop_report::render(&summary, &extras, format, &everything).is_empty());
             }
         }

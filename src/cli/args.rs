@@ -292,7 +292,7 @@ pub struct Programs {
 #[command(next_help_heading = "Output")]
 pub struct OutputOptions {
     /// Format: json, html, …
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = format(), default_value = "terminal")]
     pub format: Format,
     /// Write the report to a file
     #[arg(short, long, value_name = "FILE")]
@@ -339,7 +339,7 @@ pub struct Answers {
     #[arg(value_name = "STACK")]
     pub stack: Option<String>,
     /// Format: terminal, json, csv or markdown
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = format(), hide_possible_values = true, default_value = "terminal")]
     pub format: Format,
 }
 
@@ -347,7 +347,7 @@ pub struct Answers {
 pub struct Runs {
     /// Format of the list: terminal, json, csv, markdown, or html, which also says where each run was made and what
     /// changed since the one before
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = format(), hide_possible_values = true, default_value = "terminal")]
     pub format: Format,
     /// Write the list to a file instead of standard output; as html to a folder, with the page of each run beside it
     #[arg(short, long, value_name = "FILE", conflicts_with = "remove")]
@@ -509,7 +509,7 @@ pub struct FleetPods {
 }
 
 fn layout() -> impl TypedValueParser<Value = Layout> {
-    named(Layout::ALL.map(|layout| (layout, layout.name(), "")))
+    named(Layout::ALL.map(|layout| (layout, PossibleValue::new(layout.name()))))
 }
 
 /// Which cluster.
@@ -672,7 +672,7 @@ pub struct Repro {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Format of the table of one study: terminal, markdown, html or json
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal, conflicts_with = "all")]
+    #[arg(long, value_parser = format(), hide_possible_values = true, default_value = "terminal", conflicts_with = "all")]
     pub format: Format,
     #[command(flatten)]
     pub programs: Programs,
@@ -711,7 +711,7 @@ pub struct SelfTest {
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%")]
     pub plant: f64,
     /// Format of the result: terminal, markdown, html or json
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = format(), hide_possible_values = true, default_value = "terminal")]
     pub format: Format,
     /// Show warnings but no progress
     #[arg(short, long)]
@@ -778,7 +778,7 @@ pub struct Survey {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "measure")]
     pub budget: Option<Duration>,
     /// Format of the result: terminal, json, csv, markdown or html.
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = format(), hide_possible_values = true, default_value = "terminal")]
     pub format: Format,
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
@@ -858,23 +858,25 @@ pub struct New {
 }
 
 fn engine() -> impl TypedValueParser<Value = EngineKind> {
-    named(EngineKind::ALL.map(|kind| (kind, kind.name(), "")))
+    named(EngineKind::ALL.map(|kind| (kind, PossibleValue::new(kind.name()))))
 }
 
-/// A parser of these values by name, with a help for each. Value types are independent of the command line.
+fn format() -> impl TypedValueParser<Value = Format> {
+    named(Format::ALL.map(|(format, name, help)| {
+        let alias = (format == Format::Terminal).then_some("text");
+        (format, PossibleValue::new(name).aliases(alias).help(help))
+    }))
+}
+
+/// A parser of these values by name. Value types are independent of the command line.
 fn named<T: Copy + Send + Sync + 'static, const N: usize>(
-    values: [(T, &'static str, &'static str); N],
+    values: [(T, PossibleValue); N],
 ) -> impl TypedValueParser<Value = T> {
-    let shown = values.map(|(_, name, help)| {
-        let value = PossibleValue::new(name);
-        if help.is_empty() { value } else { value.help(help) }
-    });
+    let shown = values.clone().map(|(_, value)| value);
     PossibleValuesParser::new(shown).map(move |word| {
-        values
-            .iter()
-            .find(|(_, name, _)| *name == word)
-            .expect("the parser takes no other word")
-            .0
+        let mut values = values.iter();
+        let found = values.find(|(_, value)| value.matches(&word, false));
+        found.expect("the parser takes no other word").0
     })
 }
 

@@ -44,36 +44,32 @@ pub use self::{
     page::{Extras, schema as page_schema},
 };
 
-/// The formats, by the names of the option `--format`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+/// The format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text for a terminal.
-    #[default]
-    #[value(alias = "text")]
     Terminal,
-    /// The whole result, for programs (schema lasthop/1).
     Json,
-    /// One row per case, for spreadsheets and data frames.
     Csv,
-    /// One row per trial, to make your own statistics (tidy CSV).
     Trials,
-    /// To paste into an issue.
     Markdown,
-    /// A page with plots, in one file.
     Html,
-    /// The ratios with their intervals, as a picture.
     Svg,
 }
 
 impl Format {
-    pub const ALL: [Self; 7] = [
-        Self::Terminal,
-        Self::Json,
-        Self::Csv,
-        Self::Trials,
-        Self::Markdown,
-        Self::Html,
-        Self::Svg,
+    /// Every format, with its name and its use.
+    pub const ALL: [(Self, &str, &str); 7] = [
+        (Self::Terminal, "terminal", "Text for a terminal"),
+        (Self::Json, "json", "The whole result, for programs (schema lasthop/1)"),
+        (Self::Csv, "csv", "One row per case, for spreadsheets and data frames"),
+        (
+            Self::Trials,
+            "trials",
+            "One row per trial, to make your own statistics (tidy CSV)",
+        ),
+        (Self::Markdown, "markdown", "To paste into an issue"),
+        (Self::Html, "html", "A page with plots, in one file"),
+        (Self::Svg, "svg", "The ratios with their intervals, as a picture"),
     ];
 
     /// Whether only runs have this format: a study and a selftest have no cases or trials of their own.

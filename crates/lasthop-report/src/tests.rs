@@ -139,7 +139,7 @@ proptest::proptest! {
 #[test]
 fn escape_sequences_appear_only_when_colour_is_asked_for() {
     for (name, summary) in fixtures::all() {
-        for format in Format::ALL {
+        for (format, ..) in Format::ALL {
             let page = text(&summary, format);
             assert!(!page.contains('\u{1b}'), "{name} as {format:?}");
             assert!(!page.contains('\u{a0}'), "{name} as {format:?} has a no-break space");
@@ -469,7 +469,7 @@ fn a_run_that_died_before_its_first_case_renders() {
         failures: vec![],
         ..fixtures::without_result()
     };
-    for format in Format::ALL {
+    for (format, ..) in Format::ALL {
         assert!(!render(&summary, &Extras::default(), format, &Options::default()).is_empty());
     }
     assert!(text(&summary, Format::Terminal).contains("No case has a result."));
