@@ -7,8 +7,8 @@ use lasthop_report::{Format, answers as shown};
 
 use super::{
     args,
-    context::{catalog, print_document},
-    output::{CliError, print},
+    context::catalog,
+    output::{CliError, print, print_document},
 };
 
 /// Prints kept answers, without a run.

@@ -14,9 +14,10 @@ use lasthop_stack::home::Home;
 
 use super::{
     args,
-    context::{catalog, command_line, home, locator, read},
+    context::{catalog, command_line, home, locator},
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, terminal},
     progress::Talk,
+    report::read,
     run::{measure, selection},
 };
 

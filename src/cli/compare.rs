@@ -17,10 +17,10 @@ use lasthop_stack::locate::Locator;
 
 use super::{
     args,
-    context::{command_line, home, ready},
+    context::{command_line, home},
     explain,
     load::fill_password,
-    output::{CliError, Exit, OrExit},
+    output::{CliError, Exit, OrExit, writable},
     run::{carry_out, settings},
     signals::watch_signals,
     values::{NamedUrl, named_url},
@@ -36,7 +36,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
         ));
     }
     given::check_number(arguments.endpoints.len()).or_usage()?;
-    ready(&arguments.output)?;
+    writable(arguments.output.output.as_deref())?;
     let asked = Asked {
         endpoints: arguments
             .endpoints

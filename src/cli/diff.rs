@@ -18,8 +18,8 @@ use lasthop_report::{
 
 use super::{
     args,
-    context::{deliver_bytes, home, on_all_cpus, ready},
-    output::{CliError, DONE, Exit, LIMIT, OrExit, UNJUDGED, talk},
+    context::{home, on_all_cpus},
+    output::{CliError, DONE, Exit, LIMIT, OrExit, UNJUDGED, deliver_bytes, talk, writable},
 };
 
 /// Directories of recorded runs.
@@ -64,7 +64,7 @@ pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
             "this format has the trials of one run: report each run by itself",
         ));
     }
-    ready(output)
+    writable(output.output.as_deref())
 }
 
 fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {

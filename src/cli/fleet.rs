@@ -28,8 +28,8 @@ use lasthop_system::{files, limits::lift_descriptors};
 use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
-    context::{catalog, command_line, home, ready},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
+    context::{catalog, command_line, home},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, writable},
     report,
     run::{carry_out, selection, sweep},
     signals::{watch_signals, watch_signals_until},
@@ -231,7 +231,7 @@ fn drive(arguments: &args::FleetDrive) -> Exit {
 }
 
 fn run(arguments: &args::FleetRun) -> Exit {
-    ready(&arguments.output)?;
+    writable(arguments.output.output.as_deref())?;
     let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
     let fleet = Fleet {
         wait: arguments.wait,

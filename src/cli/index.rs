@@ -15,8 +15,9 @@ use lasthop_report::{Indexed, RunEntry, RunState, across};
 use lasthop_system::{files, named};
 
 use super::{
-    context::{deliver_bytes, not_written, on_all_cpus, page, read},
-    output::{CliError, talk},
+    context::on_all_cpus,
+    output::{CliError, deliver_bytes, not_written, talk},
+    report::{page, read},
 };
 
 /// The name of the page in a folder.

@@ -26,9 +26,9 @@ use lasthop_stack::{home::Home, locate::Locator};
 
 use super::{
     args,
-    context::{catalog, deliver_bytes, home, locator},
+    context::{catalog, home, locator},
     diff, index,
-    output::{CliError, OrExit, agreed, can_ask, print, talk, terminal},
+    output::{CliError, OrExit, agreed, can_ask, deliver_bytes, print, talk, terminal},
     run::selection,
 };
 

@@ -39,9 +39,8 @@ use lasthop_stack::null::LISTENING;
 use lasthop_system::files;
 
 use super::{
-    context::{deliver_bytes, writable},
     endpoint,
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, deliver_bytes, print, talk, writable},
     progress::{Talk, block},
     signals::watch_signals,
     values::{ArrivalsArg, rate},
@@ -450,7 +449,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         learn: requests.learns(),
         headroom: arguments.headroom,
     };
-    arguments.output.as_deref().map_or(Ok(()), writable)?;
+    writable(arguments.output.as_deref())?;
     let interrupt = watch_signals()?;
     let mut progress = Progress::new(&job, arguments.quiet);
     let interrupted = || interrupt.load(Ordering::Relaxed);

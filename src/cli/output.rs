@@ -1,12 +1,17 @@
-//! The outputs of lasthop: results to standard output, messages to standard error, an exit code.
+//! The outputs of lasthop: results to standard output or a file, messages to standard error, an exit code.
 
 use std::{
-    io::{self, BufRead, IsTerminal, Write},
+    fs,
+    io::{self, BufRead, ErrorKind, IsTerminal, Write},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use lasthop_model::quantity;
-use lasthop_page::text;
+use lasthop_page::{document::Document, text};
+use lasthop_report::Format;
+use lasthop_system::{files, named};
+use serde::Serialize;
 
 /// The exit code of a command.
 pub type Exit = Result<u8, CliError>;
@@ -134,7 +139,7 @@ pub fn print(bytes: &[u8]) -> Result<(), CliError> {
     let text = text::screen(&String::from_utf8_lossy(bytes));
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CliError::failed(format!("cannot write the result: {error}")))
         }
         _ => Ok(()),
@@ -162,4 +167,77 @@ pub fn agreed(question: &str) -> bool {
     talk(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Checks that a result can be written to the requested file, before anything is started for it.
+pub fn writable(file: Option<&Path>) -> Result<(), CliError> {
+    let Some(path) = file else { return Ok(()) };
+    let there = files::facts(path);
+    // Opening a pipe would wait for its reader.
+    if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(());
+    }
+    // Opened without truncation: an older report stays until there is a new one.
+    named::open(path).map_err(|error| not_written(path, &error))?;
+    match there {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::remove_file(path).map_err(|error| not_written(path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the output of `bytes` to a file, or to standard output.
+pub fn deliver_bytes(
+    file: Option<&Path>,
+    verbose: bool,
+    bytes: impl Fn(&lasthop_page::Options) -> Vec<u8>,
+) -> Result<(), CliError> {
+    let Some(path) = file else {
+        return print(&bytes(&lasthop_page::Options { verbose, ..terminal() }));
+    };
+    let plain = lasthop_page::Options {
+        verbose,
+        ..lasthop_page::Options::default()
+    };
+    named::write(path, &bytes(&plain)).map_err(|error| not_written(path, &error))
+}
+
+pub fn not_written(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+pub fn has_document_format(what: &str, format: Format) -> Result<(), CliError> {
+    if format.is_of_runs() {
+        return Err(CliError::usage(format!(
+            "{what} has no such format; use terminal, markdown, html or json"
+        )));
+    }
+    Ok(())
+}
+
+/// Prints a result that is no run, as a document or as its own JSON.
+pub fn print_document(
+    result: &impl Serialize,
+    document: &Document,
+    format: Format,
+    verbose: bool,
+) -> Result<(), CliError> {
+    let options = lasthop_page::Options { verbose, ..terminal() };
+    print(&document_bytes(result, document, format, &options))
+}
+
+/// A result that is no run, as a document or as its own JSON.
+pub fn document_bytes(
+    result: &impl Serialize,
+    document: &Document,
+    format: Format,
+    options: &lasthop_page::Options,
+) -> Vec<u8> {
+    match format {
+        Format::Json => text::json(result),
+        Format::Markdown => lasthop_page::document_markdown(document),
+        Format::Html => lasthop_page::html::document(document),
+        _ => lasthop_page::document_terminal(document, options),
+    }
 }

@@ -15,9 +15,11 @@ use lasthop_system::interrupt;
 
 use super::{
     args,
-    context::{catalog, command_line, has_document_format, home, locator, print_document},
+    context::{catalog, command_line, home, locator},
     list,
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, print, talk, terminal},
+    output::{
+        CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, has_document_format, print, print_document, talk, terminal,
+    },
     progress::Talk,
     run::{absolute, begin},
 };

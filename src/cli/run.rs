@@ -9,7 +9,7 @@ use lasthop_analyse::limit::{self, Limit};
 use lasthop_model::{
     driver::Remote,
     quantity::written,
-    record::{Origin, Settings, Stopped},
+    record::{Origin, Settings},
     selection::{OWN_DRIVER, Selection},
 };
 use lasthop_plan::{
@@ -23,9 +23,9 @@ use lasthop_stack::guard;
 
 use super::{
     args,
-    context::{self, Recorded, catalog, command_line, home, locator, read},
+    context::{catalog, command_line, home, locator},
     diff, explain,
-    output::{CliError, Exit, FAILED, INTERRUPTED, OrExit, talk},
+    output::{CliError, Exit, OrExit, talk, writable},
     progress::{Progress, Talk},
     report,
     signals::watch_signals,
@@ -45,7 +45,7 @@ pub fn run(arguments: &args::Run) -> Exit {
         ..selection(&options.select)
     };
     let plan = Plan::new(experiment, &wanted).or_usage()?;
-    context::has_format(options.pace.overload.is_some(), &options.output)?;
+    report::has_format(options.pace.overload.is_some(), &options.output)?;
     let overrides = Overrides {
         overload: options.pace.overload.clone(),
         aa: options.select.aa,
@@ -113,7 +113,7 @@ impl Ready {
         let origin = origin(&self.plan, self.wanted, &programs, Remote::default())?;
         let job = Job::new(&self.plan, self.settings, &locator, &home, command_line()).with_origin(origin);
         let outcome = measure(&job, None, talk)?;
-        record_of(&outcome.record)?;
+        report::ended(&outcome.record)?;
         Ok(outcome)
     }
 }
@@ -126,10 +126,10 @@ pub fn carry_out(
     output: &args::OutputOptions,
 ) -> Exit {
     // A wrong file or limit must be reported now, not after the run.
-    context::ready(output)?;
+    writable(output.output.as_deref())?;
     diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     let talk = Talk::choose(talk.quiet, talk.no_progress);
-    conclude(&measure(job, unfinished, talk)?.record, output)
+    report::conclude(&measure(job, unfinished, talk)?.record, output)
 }
 
 /// Runs a job, or resumes an unfinished run, and keeps its record.
@@ -143,13 +143,6 @@ pub fn begin(talk: Talk) -> Result<Progress, CliError> {
     sweep();
     watch_signals()?;
     Ok(Progress::new(talk))
-}
-
-/// The record of a run that has just ended, after its headline is stored.
-fn record_of(record: &Path) -> Result<Recorded, CliError> {
-    let recorded = read(record)?;
-    lasthop_record::keep_headline(record, &lasthop_report::headline(&recorded.summary)).or_failed()?;
-    Ok(recorded)
 }
 
 /// Removes leftovers of killed lasthop processes.
@@ -186,25 +179,6 @@ fn not_run(error: RunError) -> CliError {
         RunError::Changed(changed) => CliError::usage(changed),
         other => CliError::failed(other),
     }
-}
-
-/// Reports a run that has just ended, and chooses the exit code.
-fn conclude(record: &Path, output: &args::OutputOptions) -> Exit {
-    let mut recorded = record_of(record)?;
-    let held = report::of_one(&mut recorded, output)?;
-    let summary = &recorded.summary;
-    Ok(match summary.stopped {
-        Stopped::Interrupted => {
-            talk(&format!("to continue this run: lasthop resume {}", summary.run));
-            INTERRUPTED
-        }
-        _ if summary.failures.is_empty()
-            && (summary.overload.is_some() || summary.cases.iter().any(|case| case.metrics.is_some())) =>
-        {
-            held
-        }
-        _ => FAILED,
-    })
 }
 
 /// A path for the record: absolute, because the run may be resumed from another directory, and UTF-8.

@@ -13,9 +13,9 @@ use lasthop_stack::home::Home;
 
 use super::{
     args,
-    context::{catalog, command_line, has_document_format, home, locator, print_document},
+    context::{catalog, command_line, home, locator},
     doctor::{Finding, Severity},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, talk},
+    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, has_document_format, print_document, talk},
     progress::Talk,
     run::begin,
 };

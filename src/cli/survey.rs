@@ -23,8 +23,11 @@ use lasthop_system::facts::Facts;
 
 use super::{
     args,
-    context::{catalog, deliver_bytes, document_bytes, has_document_format, home, is_run_of, writable},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, talk},
+    context::{catalog, home, is_run_of},
+    output::{
+        CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, deliver_bytes, document_bytes, has_document_format,
+        talk, writable,
+    },
     progress::Talk,
     run::Ready,
     signals::watch_signals,
@@ -35,7 +38,7 @@ const READINGS: usize = 9;
 
 pub fn watch(arguments: &args::Survey) -> Exit {
     has_format(arguments.format)?;
-    arguments.output.as_deref().map_or(Ok(()), writable)?;
+    writable(arguments.output.as_deref())?;
     let interrupt = watch_signals()?;
     let timing = Timing {
         watch: arguments.watch,
