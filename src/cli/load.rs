@@ -40,7 +40,7 @@ use lasthop_system::files;
 
 use super::{
     endpoint,
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, deliver_bytes, print, talk, writable},
+    output::{CliError, Exit, OrExit, counted, deliver_bytes, exit_code, print, talk, writable},
     progress::{Talk, block},
     signals::watch_signals,
     values::{ArrivalsArg, rate},
@@ -481,11 +481,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         LoadFormat::Json => figures.json(),
         LoadFormat::Csv => load::csv(&figures),
     })?;
-    Ok(match () {
-        () if interrupted() => INTERRUPTED,
-        () if figures.is_clean() => DONE,
-        () => FAILED,
-    })
+    Ok(exit_code(interrupted(), !figures.is_clean()))
 }
 
 impl LoadArgs {

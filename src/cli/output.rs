@@ -34,6 +34,15 @@ pub const UNJUDGED: u8 = 4;
 /// Ended by a signal; shells use this code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
+/// The exit code of a measurement.
+pub fn exit_code(interrupted: bool, failed: bool) -> u8 {
+    match (interrupted, failed) {
+        (true, _) => INTERRUPTED,
+        (false, true) => FAILED,
+        (false, false) => DONE,
+    }
+}
+
 /// Width of files, and of a terminal whose width is unknown.
 const WIDTH: usize = 80;
 

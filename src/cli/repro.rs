@@ -18,7 +18,7 @@ use super::{
     context::{catalog, command_line, home, locator},
     list,
     output::{
-        CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, has_document_format, print, print_document, talk, terminal,
+        CliError, DONE, Exit, FAILED, OrExit, exit_code, has_document_format, print, print_document, talk, terminal,
     },
     progress::Talk,
     run::{absolute, begin},
@@ -161,11 +161,5 @@ fn is_missing(result: &Repetition) -> bool {
 /// The exit code: a failed part is a failure, a skipped part is not.
 fn code(results: &[Repetition]) -> u8 {
     let mut parts = results.iter().flat_map(|result| &result.parts);
-    if interrupt::heard() {
-        INTERRUPTED
-    } else if parts.any(|part| !part.failures.is_empty()) {
-        FAILED
-    } else {
-        DONE
-    }
+    exit_code(interrupt::heard(), parts.any(|part| !part.failures.is_empty()))
 }

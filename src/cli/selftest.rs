@@ -15,7 +15,7 @@ use super::{
     args,
     context::{catalog, command_line, home, locator},
     doctor::{Finding, Severity},
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, has_document_format, print_document, talk},
+    output::{CliError, Exit, OrExit, exit_code, has_document_format, print_document, talk},
     progress::Talk,
     run::begin,
 };
@@ -47,11 +47,7 @@ pub fn selftest(arguments: &args::SelfTest) -> Exit {
     };
     let result = measure(&arguments.experiment, choices, wanted, &mut done)?;
     print_document(&result, &page::document(&result), arguments.format, false)?;
-    Ok(match (result.interrupted, result.passed) {
-        (true, _) => INTERRUPTED,
-        (false, true) => DONE,
-        (false, false) => FAILED,
-    })
+    Ok(exit_code(result.interrupted, !result.passed))
 }
 
 /// The advice of `lasthop doctor` on the length of runs, from a selftest of a few seconds.

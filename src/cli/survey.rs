@@ -25,7 +25,7 @@ use super::{
     args,
     context::{catalog, home, is_run_of},
     output::{
-        CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, deliver_bytes, document_bytes, has_document_format,
+        CliError, Exit, INTERRUPTED, OrExit, counted, deliver_bytes, document_bytes, exit_code, has_document_format,
         talk, writable,
     },
     progress::Talk,
@@ -77,13 +77,7 @@ pub fn watch(arguments: &args::Survey) -> Exit {
         judge(&mut result, &mut book);
     }
     deliver(&result, arguments)?;
-    Ok(if interrupt.load(Ordering::Relaxed) {
-        INTERRUPTED
-    } else if failed {
-        FAILED
-    } else {
-        DONE
-    })
+    Ok(exit_code(interrupt.load(Ordering::Relaxed), failed))
 }
 
 fn has_format(format: Format) -> Result<(), CliError> {
