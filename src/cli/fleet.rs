@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use lasthop_analyse::limit::{self, Limit};
 use lasthop_fleet::{
     client::{self, Event, Nodes, Outcome, Where},
     files::{FOLDER, Files},
-    layout::{GIVEN, Layouts},
+    layout::{Addresses, GIVEN, Layouts},
     manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
     wire::{self, Heard, Received, WireError},
     worker,
@@ -29,6 +30,7 @@ use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
     context::{catalog, command_line, home},
+    diff,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, writable},
     report,
     run::{carry_out, selection, sweep},
@@ -61,11 +63,13 @@ pub fn fleet(command: args::Fleet) -> Exit {
     }
 }
 
-/// The Pods that run an experiment with these options, and their layouts if these are compared.
+/// The Pods that run an experiment with these options, and their layouts if these are compared. Each limit must name a
+/// case.
 fn planned(
     experiment: &str,
     pods: &args::FleetPods,
     run: &Passed<FleetRunOptions>,
+    limits: &[Limit],
 ) -> Result<(Fleet, Option<Layouts>), CliError> {
     let FleetRunOptions {
         select,
@@ -94,12 +98,18 @@ fn planned(
             .recipes
             .values()
             .any(|recipe| recipe.start.run_as == Some(RunAs::Own));
+    let mut compared = limit::of_plan(&plan.cases);
     let layouts = pods
         .pods
         .as_ref()
         .map(|chosen| Layouts::new(plan, chosen))
         .transpose()
         .or_usage()?;
+    if let Some(layouts) = &layouts {
+        let given = layouts.given(&Addresses::new()).or_usage()?;
+        compared = limit::of_plan(&Plan::of_given(given).or_usage()?.cases);
+    }
+    diff::checked(limits, &compared)?;
     // Layouts are rendered here. A Pod that runs the experiment itself has only the experiments built into its lasthop.
     let mut files = Files::default();
     let words = match (&layouts, brought) {
@@ -128,7 +138,7 @@ fn planned(
 }
 
 fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
-    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run, &[])?;
     if let Some(apart) = layouts
         .iter()
         .flat_map(|layouts| &layouts.chosen)
@@ -232,7 +242,8 @@ fn drive(arguments: &args::FleetDrive) -> Exit {
 
 fn run(arguments: &args::FleetRun) -> Exit {
     writable(arguments.output.output.as_deref())?;
-    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run)?;
+    let limits = &arguments.output.fail_if;
+    let (fleet, layouts) = planned(&arguments.experiment, &arguments.pods, &arguments.run, limits)?;
     let fleet = Fleet {
         wait: arguments.wait,
         keep: KEEP,

@@ -336,15 +336,15 @@ fn an_export_says_all_that_a_run_would_ask_for() {
 #[test]
 fn without_kubectl_or_its_configuration_it_is_said() {
     let lasthop = Lasthop::new();
-    let nowhere = lasthop
-        .command(["fleet", "run"])
-        .env("PATH", lasthop.home())
-        .output()
-        .unwrap();
-    assert_eq!(nowhere.status.code(), Some(1));
-    let said = String::from_utf8(nowhere.stderr).unwrap();
-    assert!(
-        said.contains("cannot run kubectl, through which lasthop reaches the cluster"),
-        "{said}"
-    );
+    let run = |more: &[&str]| {
+        let mut run = lasthop.command([&["fleet", "run"], more].concat());
+        Ran::from(run.env("PATH", lasthop.home()).output().unwrap())
+    };
+    let said = "cannot run kubectl, through which lasthop reaches the cluster";
+    run(&[]).fails(1, said);
+    // A limit is wrong whatever the cluster is like.
+    run(&["--fail-if", "smoke slower > 5%"]).fails(2, "names no case");
+    let layouts = |limit| run(&["nginx-gunicorn", "--pods=tcp,unix", "--fail-if", limit]);
+    layouts("unix slower > 5%").fails(1, said);
+    layouts("service slower > 5%").fails(2, "names no case");
 }

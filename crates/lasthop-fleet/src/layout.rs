@@ -314,14 +314,10 @@ impl Layouts {
         })
     }
 
-    /// The servers in the driver's Pod, and the endpoints to compare.
-    fn pod(&self, addresses: &Addresses) -> Result<Servers, String> {
-        let mut servers = Vec::new();
+    /// The endpoints that the driver compares: the layouts.
+    pub fn given(&self, addresses: &Addresses) -> Result<Given, String> {
         let mut endpoints = IndexMap::new();
         for layout in &self.chosen {
-            let [behind, front] = self.services(*layout, addresses)?;
-            servers.extend(if layout.is_apart() { Vec::new() } else { behind });
-            servers.extend(front);
             let stack = self.stack(*layout)?;
             let case = self.plan.cases.iter().find(|case| case.stack == stack.number);
             let case = case.expect("a stack is of its cases");
@@ -338,13 +334,23 @@ impl Layouts {
             };
             endpoints.insert(layout.name().to_owned(), endpoint);
         }
-        let given = Given {
+        Ok(Given {
             endpoints,
             restart: None,
             pids: IndexMap::new(),
-        };
+        })
+    }
+
+    /// The servers in the driver's Pod, and the endpoints to compare.
+    fn pod(&self, addresses: &Addresses) -> Result<Servers, String> {
+        let mut servers = Vec::new();
+        for layout in &self.chosen {
+            let [behind, front] = self.services(*layout, addresses)?;
+            servers.extend(if layout.is_apart() { Vec::new() } else { behind });
+            servers.extend(front);
+        }
         let mut pod = Servers::new(&servers)?;
-        let given = serde_json::to_vec(&given).expect("endpoints are plain data");
+        let given = serde_json::to_vec(&self.given(addresses)?).expect("endpoints are plain data");
         pod.files.add(Path::new(GIVEN), given)?;
         Ok(pod)
     }
