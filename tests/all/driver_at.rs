@@ -37,9 +37,7 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 pub fn have_namespaces() -> bool {
-    // SAFETY: geteuid has no preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
-    have("ip") && (root || skip("network namespaces need root"))
+    have("ip") && (rustix::process::geteuid().is_root() || skip("network namespaces need root"))
 }
 
 fn ip(words: &[&str]) -> Output {

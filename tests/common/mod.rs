@@ -328,9 +328,7 @@ pub fn have(program: &str) -> bool {
 /// Whether the test can run here: `lasthop setup` can install packages of the system, if only on paper.
 #[must_use]
 pub fn may_install() -> bool {
-    // SAFETY: geteuid has no effects and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    root || installed("sudo")
+    rustix::process::geteuid().is_root() || installed("sudo")
 }
 
 /// Like [`have`], for the environment of `lasthop setup EXPERIMENT`.

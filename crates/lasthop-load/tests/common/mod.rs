@@ -25,7 +25,7 @@ use lasthop_protocol::{
     stream::Stream,
     wire::TrialPhases,
 };
-pub use skip::{installed, servers, skip};
+pub use skip::{servers, skip};
 
 pub const SHORT: TrialPhases = TrialPhases {
     warm_up_ns: 1_000_000,
