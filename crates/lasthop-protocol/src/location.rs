@@ -12,10 +12,10 @@ pub const HIDDEN: &str = "***";
 
 /// Error text for a character that should have been encoded.
 pub const UNENCODED: &str =
-    "an `@` stands behind the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
+    "there is an `@` after the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
 
 const NO_USER: &str =
-    "no user or password belongs into a URL of this scheme; HTTP takes them as `--header 'Authorization: Basic …'`";
+    "a URL of this scheme takes no user or password; for HTTP, use `--header 'Authorization: Basic …'`";
 
 pub fn unknown_parameter(given: &str, known: &str) -> String {
     format!("unknown parameter `{given}` (known: {known})")

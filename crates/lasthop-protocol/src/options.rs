@@ -147,7 +147,7 @@ pub fn possible_rate(rate: f64) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "the rate is {rate} requests per second, must be 0.001 to 100,000,000"
+            "the rate must be 0.001 to 100,000,000 requests per second, not {rate}"
         ))
     }
 }
@@ -156,6 +156,6 @@ pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), Strin
     if (least..=most).contains(&value) {
         Ok(())
     } else {
-        Err(format!("{what} is {value}, must be {least} to {most}"))
+        Err(format!("{what} must be {least} to {most}, not {value}"))
     }
 }

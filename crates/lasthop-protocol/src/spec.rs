@@ -97,7 +97,7 @@ impl Spec {
         } = *self;
         if threads > connections {
             return Err(format!(
-                "{threads} threads for {connections} connections: a thread needs at least one connection"
+                "{threads} threads need at least {threads} connections, not {connections}"
             ));
         }
         within("spin in nanoseconds", self.spin_ns.unwrap_or(0), 0, 1_000_000_000)?;
@@ -325,14 +325,14 @@ mod tests {
                     connections: 0,
                     ..base.clone()
                 },
-                "connections is 0, must be 1 to 65535",
+                "connections must be 1 to 65535, not 0",
             ),
             (
                 Spec {
                     threads: 2,
                     ..base.clone()
                 },
-                "2 threads for 1 connections",
+                "2 threads need at least 2 connections, not 1",
             ),
             (
                 Spec {
@@ -347,14 +347,14 @@ mod tests {
                     protocol: Echo { size: 7 }.into(),
                     ..base.clone()
                 },
-                "size of a message is 7, must be 8",
+                "size of a message must be 8 to",
             ),
             (
                 Spec {
                     model: open,
                     ..base.clone()
                 },
-                "the rate is NaN",
+                "the rate must be 0.001 to 100,000,000 requests per second, not NaN",
             ),
             (
                 Spec {
@@ -369,7 +369,7 @@ mod tests {
                     spin_ns: Some(2_000_000_000),
                     ..base.clone()
                 },
-                "spin in nanoseconds is 2000000000",
+                "spin in nanoseconds must be 0 to 1000000000, not 2000000000",
             ),
             (
                 Spec {
@@ -400,7 +400,7 @@ mod tests {
                     requests_per_connection: 0,
                     ..base.clone()
                 },
-                "requests for each connection is 0, must be 1",
+                "requests for each connection must be 1 to",
             ),
             (
                 Spec {

@@ -80,8 +80,8 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
 fn unknown(scheme: &str) -> String {
     let known: Vec<&str> = PROTOCOLS.iter().flat_map(|kind| kind.schemes).copied().collect();
     format!(
-        "unknown scheme `{scheme}` (known: {}; all but postgres also with +unix for a Unix socket and +tls for TLS); raw:// \
-         with --send and --until speaks any other protocol of requests and replies",
+        "unknown scheme `{scheme}`: for another protocol of requests and replies, use raw:// with --send and --until (known: \
+         {}; all but postgres also with +unix for a Unix socket and +tls for TLS)",
         known.join(", ")
     )
 }
@@ -430,7 +430,7 @@ mod tests {
             ("echo+quic:/s", "unknown scheme `echo+quic`"),
             (
                 "mqtt://127.0.0.1",
-                "raw:// with --send and --until speaks any other protocol",
+                "for another protocol of requests and replies, use raw://",
             ),
             ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
             ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
@@ -466,8 +466,8 @@ mod tests {
                 "unknown parameter `host` (known: user, password, db, protocol)",
             ),
             ("http+unix://%2/", "broken percent-encoding"),
-            ("http+unix://:pass@/run/s:/", "no user or password belongs"),
-            ("echo+unix:///:pass@/run/s", "no user or password belongs"),
+            ("http+unix://:pass@/run/s:/", "takes no user or password"),
+            ("echo+unix:///:pass@/run/s", "takes no user or password"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();
             assert!(error.contains(text), "{url}: {error}");

@@ -321,7 +321,7 @@ fn what_cannot_be_served_or_sent_is_refused_in_words() {
                 protocol: Statsd { metrics: 0, ..counted }.into(),
                 ..base
             },
-            "number of metrics in a datagram is 0",
+            "number of metrics in a datagram must be 1 to 1000, not 0",
         ),
     ] {
         let error = spec.validate().unwrap_err().to_string();

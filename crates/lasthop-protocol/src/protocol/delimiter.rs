@@ -411,8 +411,8 @@ mod tests {
             ("4@0be", "`4@0be` is not"),
             ("4@0+", "`4@0+` is not"),
             ("4@-1", "`4@-1` is not"),
-            ("9@0", "width of the length is 9, must be 1 to 8"),
-            ("4@5000", "offset of the length is 5000, must be 0 to 4096"),
+            ("9@0", "width of the length must be 1 to 8, not 9"),
+            ("4@5000", "offset of the length must be 0 to 4096, not 5000"),
         ] {
             let error = wrong.parse::<LengthPrefix>().unwrap_err();
             assert!(error.starts_with(said), "{error}");
@@ -421,7 +421,7 @@ mod tests {
         let end = until_then(r"\3", 3);
         assert_eq!(serde_json::to_value(&end).unwrap(), written);
         assert_eq!(end.to_string(), r"--until '\x03' --then 3");
-        let said = "bytes behind the text of --until is 0, must be 1 to";
+        let said = "bytes behind the text of --until must be 1 to";
         assert!(until_then("a", 0).validate().unwrap_err().starts_with(said));
         let written = serde_json::json!({ "length-prefix": "4@0le+0" });
         assert_eq!(serde_json::to_value(prefix("4@0le+0")).unwrap(), written);

@@ -83,7 +83,7 @@ fn escape(after: &[u8]) -> Option<(u8, usize)> {
 fn unknown(after: &[u8]) -> String {
     let shown = String::from_utf8_lossy(after);
     let shown: String = shown.chars().take(4).collect();
-    format!(r"`\{shown}` begins with no escape (known: \0 \n \r \t \xff \\ and others of C)")
+    format!(r"`\{shown}` begins with an unknown escape (known: \0 \n \r \t \xff \\ and others of C)")
 }
 
 #[cfg(test)]
@@ -110,7 +110,10 @@ mod tests {
             (r"\400", r"`\400`"),
         ] {
             let error = Escaped::try_from(wrong).unwrap_err();
-            assert!(error.starts_with(&format!("{shown} begins with no escape")), "{error}");
+            assert!(
+                error.starts_with(&format!("{shown} begins with an unknown escape")),
+                "{error}"
+            );
         }
     }
 

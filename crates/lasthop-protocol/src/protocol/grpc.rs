@@ -1086,7 +1086,10 @@ mod tests {
                 with_metadata("a", "é"),
                 "the value of `a` is not printable ASCII: name it `a-bin`",
             ),
-            (with_metadata("a", &"b".repeat(20_000)), "bytes of the metadata is 2"),
+            (
+                with_metadata("a", &"b".repeat(20_000)),
+                "bytes of the metadata must be 0 to 16384, not 2",
+            ),
             (
                 Grpc {
                     expect: GrpcExpect::Message("?".into()),

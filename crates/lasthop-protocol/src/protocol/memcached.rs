@@ -761,14 +761,14 @@ mod tests {
                     key: String::new(),
                     ..set()
                 },
-                "length of the key is 0",
+                "length of the key must be 1 to 250, not 0",
             ),
             (
                 Memcached {
                     key: "x".repeat(251),
                     ..set()
                 },
-                "length of the key is 251",
+                "length of the key must be 1 to 250, not 251",
             ),
             (Memcached { value: None, ..set() }, "`set` needs a `value`"),
             (

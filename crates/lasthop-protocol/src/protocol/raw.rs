@@ -154,8 +154,8 @@ impl ProtocolSpec for Raw {
         let is_alone = usage.reuse == Reuse::PerRequest || self.closes_each_time();
         if self.send.0.is_empty() && !(is_alone && self.greeting.is_empty()) {
             return Err(
-                "raw needs something to send: --send; where the server speaks first, and nothing else is said, \
-                 --reuse per-request"
+                "raw needs something to send: use --send, or --reuse per-request if the server speaks first and nothing else \
+                 is said"
                     .to_owned(),
             );
         }
@@ -564,16 +564,16 @@ mod tests {
                     end: End::Until(escaped("")),
                     ..ping()
                 },
-                "length of the text that ends a reply is 0",
+                "length of the text that ends a reply must be 1 to 4096, not 0",
             ),
             (
                 Raw {
                     end: End::Bytes(1 << 40),
                     ..ping()
                 },
-                "bytes of a reply is 1099511627776, must be ",
+                "bytes of a reply must be 0 to ",
             ),
-            (silent, "raw needs something to send: --send"),
+            (silent, "raw needs something to send: use --send"),
             (greeted(Some(End::Close)), "no request can follow a greeting"),
             (
                 Raw {
@@ -593,7 +593,7 @@ mod tests {
                     ],
                     ..ping()
                 },
-                "steps of the greeting is 9",
+                "steps of the greeting must be 0 to 8, not 9",
             ),
         ] {
             let error = wrong.validate(usage(1)).unwrap_err();
@@ -607,7 +607,7 @@ mod tests {
             ping()
                 .apply(&mut options)
                 .unwrap_err()
-                .starts_with(r"--expect: `\q` begins with no escape")
+                .starts_with(r"--expect: `\q` begins with an unknown escape")
         );
     }
 

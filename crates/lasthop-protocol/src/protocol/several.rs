@@ -67,7 +67,7 @@ impl ProtocolSpec for Several {
     }
 
     fn validate(&self, usage: Usage) -> Result<(), String> {
-        usage.without_pipeline("it sends the same request over and over, and here are several")?;
+        usage.without_pipeline("a pipeline repeats one request, and there are several")?;
         if self.greets() || self.receipt().is_some() {
             let title = self.kind().title;
             return Err(format!(
