@@ -119,7 +119,6 @@ fn enough_stack() -> Result<(), String> {
 /// Adds a suggestion to the error about an unknown command: a similar command or experiment, without clap's hidden
 /// commands.
 fn advised(mut error: clap::Error) -> clap::Error {
-    let tips = |tip: Option<String>| ContextValue::StyledStrs(tip.into_iter().map(Into::into).collect());
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };
@@ -132,11 +131,12 @@ fn advised(mut error: clap::Error) -> clap::Error {
     let version = (word == "version").then(|| "--version".to_owned());
     let command = version.or_else(|| closest(word, commands).map(str::to_owned));
     let experiment = closest(word, experiments.iter().map(String::as_str)).map(|name| format!("run {name}"));
-    let tip = command
-        .or(experiment)
-        .map(|meant| format!("did you mean `lasthop {meant}`?"));
     error.remove(ContextKind::SuggestedSubcommand);
-    error.insert(ContextKind::Suggested, tips(tip));
+    error.remove(ContextKind::Suggested);
+    if let Some(meant) = command.or(experiment) {
+        let tip = format!("did you mean `lasthop {meant}`?");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     error
 }
 

@@ -14,7 +14,7 @@ use lasthop_analyse::{
     summary::Summary,
 };
 use lasthop_model::record::Stopped;
-use lasthop_plan::diagnostics::closest;
+use lasthop_plan::diagnostics::meant;
 use lasthop_record::{
     RunData, Store,
     store::{self, State},
@@ -171,11 +171,9 @@ fn explain_check(id: Option<&str>) -> Result<(), CliError> {
     let document = match id {
         None => explained::list(),
         Some(id) => explained::of(CheckMeaning::of(id).ok_or_else(|| {
-            let near = closest(id, known::all().map(|known| known.id));
-            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-            CliError::usage(format!(
-                "there is no check `{id}`; {near}`lasthop report --check` lists all"
-            ))
+            let known = known::all().map(|known| known.id);
+            let help = meant(id, known, "`lasthop report --check` lists all");
+            CliError::usage(format!("there is no check `{id}`; {help}"))
         })?),
     };
     print(&lasthop_page::document_terminal(&document, &terminal()))

@@ -48,7 +48,10 @@ pub fn choose(experiment: &Experiment, selection: &Selection) -> Result<Chosen, 
             return Err(format!("there is no factor `{}`; {help}", choice.factor));
         };
         if !seen.insert(&choice.factor) {
-            return Err(format!("factor `{}` is selected twice", choice.factor));
+            return Err(format!(
+                "factor `{}` is selected twice: put all of its levels into one option",
+                choice.factor
+            ));
         }
         let mut levels = Vec::new();
         for text in &choice.levels {
@@ -81,7 +84,7 @@ fn level(name: &str, factor: &Factor, text: &str, free: bool) -> Result<Level, S
     let known: Vec<String> = factor.levels.iter().map(Level::to_string).collect();
     let mut help = suggest(text, known.iter().map(String::as_str)).unwrap_or_default();
     if text.contains('=') {
-        help = "a further factor needs the option once more".to_owned();
+        help = "use the option once for each factor".to_owned();
     }
     if let Some([low, high]) = factor.range {
         help.push_str(&format!(" (--set accepts any whole number from {low} to {high})"));

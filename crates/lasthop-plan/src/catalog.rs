@@ -17,7 +17,7 @@ use include_dir::{Dir, include_dir};
 use lasthop_system::{digest::of_bytes, owner};
 
 use super::{
-    diagnostics::{Diagnostic, Diagnostics, closest},
+    diagnostics::{Diagnostic, Diagnostics, meant, suggest},
     files::{EXPERIMENT_FILE, Files, RECIPE_FILE, bounded, embedded, read_folder, size, unread},
     model::{Experiment, Recipe, Source},
     validate::{self, Recipes},
@@ -31,7 +31,7 @@ const PLACE: usize = 12;
 /// An experiment that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("there is no experiment {}", near(.name, .known))]
+    #[error("there is no experiment `{name}`; {}", meant(.name, .known, "`lasthop list --all` shows all"))]
     Unknown { name: String, known: Vec<String> },
     #[error("{0}")]
     Other(String),
@@ -41,13 +41,6 @@ impl From<String> for LoadError {
     fn from(text: String) -> Self {
         Self::Other(text)
     }
-}
-
-/// An unknown name, with the name that was probably meant and the known names.
-fn near(name: &str, known: &[String]) -> String {
-    let meant = closest(name, known).map(|near| format!(", did you mean `{near}`?"));
-    let meant = meant.unwrap_or_default();
-    format!("`{name}`{meant}; known: {}", known.join(", "))
 }
 
 /// The files of an experiment, and their place.
@@ -229,7 +222,10 @@ impl Catalog {
     pub fn recipe(&self, name: &str) -> Result<Recipe, String> {
         match self.find_recipe(name) {
             Some(found) => found.map_err(|errors| errors.to_string()),
-            None => Err(format!("there is no recipe {}", near(name, &self.recipe_names()))),
+            None => {
+                let near = suggest(name, self.recipe_names()).unwrap_or_default();
+                Err(format!("there is no recipe `{name}`; {near}"))
+            }
         }
     }
 
@@ -290,7 +286,12 @@ impl Experiment {
 }
 
 fn no_experiment(folder: &Path) -> LoadError {
-    format!("{} has no {EXPERIMENT_FILE}", folder.display()).into()
+    let shown = folder.display();
+    if folder.is_dir() {
+        format!("there is no {EXPERIMENT_FILE} in `{shown}`; `lasthop new NAME` makes a folder with one").into()
+    } else {
+        format!("there is no folder `{shown}`; `lasthop new NAME` makes one").into()
+    }
 }
 
 fn found_in(folder: &Path) -> Result<Located, LoadError> {
@@ -689,15 +690,20 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
     }
 
     #[test]
-    fn an_unknown_name_gets_a_suggestion_and_the_list() {
-        let error = Catalog::default().load("nginx-gunicron").unwrap_err().to_string();
-        let expected = "there is no experiment `nginx-gunicron`, did you mean `nginx-gunicorn`?; known: ";
-        assert!(
-            error.starts_with(expected) && error.contains("nginx-gunicorn, "),
-            "{error}"
+    fn an_unknown_name_gets_a_suggestion_or_the_list() {
+        let error = |name: &str| Catalog::default().load(name).unwrap_err().to_string();
+        assert_eq!(
+            error("nginx-gunicron"),
+            "there is no experiment `nginx-gunicron`; did you mean `nginx-gunicorn`?"
         );
-        let error = Catalog::default().load("./nowhere").unwrap_err().to_string();
-        assert_eq!(error, "./nowhere has no experiment.toml");
+        assert_eq!(
+            error("no-such-thing"),
+            "there is no experiment `no-such-thing`; `lasthop list --all` shows all"
+        );
+        assert_eq!(
+            error("./nowhere"),
+            "there is no folder `./nowhere`; `lasthop new NAME` makes one"
+        );
     }
 
     #[test]

@@ -177,15 +177,19 @@ pub fn closest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Advice: `did you mean …?` if a known word is similar, otherwise where to find all.
+pub fn meant<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>, otherwise: &str) -> String {
+    let near = closest(word, known).map(|near| format!("did you mean `{}`?", near.as_ref()));
+    near.unwrap_or_else(|| otherwise.to_owned())
+}
+
 /// Advice: `did you mean …?` if a known word is similar, otherwise the list of known words.
 pub fn suggest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<String> {
     let known: Vec<T> = known.into_iter().collect();
-    if let Some(near) = closest(word, &known) {
-        return Some(format!("did you mean `{}`?", near.as_ref()));
-    }
     let list: Vec<&str> = known.iter().take(MOST_KNOWN).map(AsRef::as_ref).collect();
     let more = if known.len() > MOST_KNOWN { ", …" } else { "" };
-    (!list.is_empty()).then(|| format!("known: {}{more}", list.join(", ")))
+    let all = format!("known: {}{more}", list.join(", "));
+    (!known.is_empty()).then(|| meant(word, &known, &all))
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ const TIME: Duration = Duration::from_secs(30);
 /// this process ends with a message.
 pub(super) fn bounded<T>(experiment: &str, size: usize, work: impl FnOnce() -> T) -> T {
     let what = format!("planning `{}`", experiment.escape_debug());
-    bounded::bounded(&what, MEMORY + 4 * size as u64, TIME, work)
+    let advice = "shorten its templates, or give its factors fewer levels";
+    bounded::bounded(&what, advice, MEMORY + 4 * size as u64, TIME, work)
 }
 
 /// Total bytes of files.

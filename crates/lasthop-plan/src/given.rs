@@ -79,7 +79,7 @@ fn factor_of(given: &Given) -> &'static str {
 pub fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     match names.into_iter().find(|name| !seen.insert(*name)) {
-        Some(twice) => Err(format!("two endpoints are called `{twice}`")),
+        Some(twice) => Err(format!("two endpoints are called `{twice}`: give each its own name")),
         None => Ok(()),
     }
 }
@@ -226,7 +226,7 @@ mod tests {
         check_names(&named(&[("old", a), ("new", b)])).unwrap();
         assert_eq!(
             check_names(&["old".to_owned(), "old".to_owned()]).unwrap_err(),
-            "two endpoints are called `old`"
+            "two endpoints are called `old`: give each its own name"
         );
         let endpoints = [("old", a), ("new", b)].map(|(name, url)| (name.to_owned(), endpoint(url)));
         let plan = Plan::of_given(Given {

@@ -44,7 +44,7 @@ const UNREADABLE: [&str; 2] = ["", "choose another"];
 /// Advice for a load that cannot have a rate, in a file and on the command line.
 const IMPOSSIBLE: [&str; 2] = [
     "exclude the combination ([[exclude]]), or set `rate` to 0 there, for a closed loop",
-    "leave such cases out with --only, or do not use --rate",
+    "leave such cases out with --only, or leave out this option",
 ];
 
 impl Place {

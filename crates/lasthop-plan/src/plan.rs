@@ -128,7 +128,7 @@ impl Plan {
             if let Some(tool) = tool_of(&case.levels) {
                 if !tool.speaks(&load.spec.protocol) {
                     return Err(format!(
-                        "{} does not speak {}, the protocol of this experiment",
+                        "{} does not speak {}, the protocol of this experiment: choose another tool",
                         tool.name,
                         load.spec.protocol.kind().name
                     ));
@@ -905,7 +905,7 @@ mod tests {
         );
         assert_eq!(
             error(&["transport=tcp"], &["transport=unix"]),
-            "factor `transport` is selected twice"
+            "factor `transport` is selected twice: put all of its levels into one option"
         );
         assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
         assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
@@ -1128,7 +1128,7 @@ mod tests {
         assert_eq!(
             error("redis", pipelined),
             "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
-             requests one by one; leave such cases out with --only, or do not use --rate"
+             requests one by one; leave such cases out with --only, or leave out this option"
         );
         let unit = Selection {
             rate,

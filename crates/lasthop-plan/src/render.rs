@@ -199,8 +199,9 @@ impl Renderer<'_> {
         let recipe = self.recipe(name, service)?;
         match recipe.start.run_as {
             Some(RunAs::Unprivileged) => Err(format!(
-                "service {name}: recipe {} runs as an unprivileged user (`run_as`), and what runs inside `{holder}` runs as \
-                 `{holder}` does; give it a container of its own: `network = \"service:{holder}\"` shares the network as well",
+                "service {name}: recipe {} wants an unprivileged user (`run_as`), but inside `{holder}` every service runs as \
+                 the user of `{holder}`: give {name} its own container; with `network = \"service:{holder}\"` it still shares \
+                 the network",
                 recipe.name
             )),
             _ => Ok(()),

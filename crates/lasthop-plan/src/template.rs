@@ -98,7 +98,7 @@ fn flaw(error: &Error, text: &str) -> Flaw {
 
 fn words(error: &Error) -> String {
     match (error.kind(), error.detail()) {
-        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps"),
+        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps: shorten its loops"),
         (ErrorKind::WriteFailure, _) => format!("it renders to more than {} MiB", MOST_BYTES >> 20),
         (_, Some(detail)) => detail.to_owned(),
         (kind, None) => kind.to_string(),

@@ -86,10 +86,13 @@ impl Drop for Restored {
 }
 
 /// Runs some work. Ends this process with exit code 1 if the work takes more than `bytes` of memory or longer than
-/// `time`. `what` names the work in the message: `planning x`.
-pub fn bounded<T>(what: &str, bytes: u64, time: Duration, work: impl FnOnce() -> T) -> T {
-    let message = format!("error: {what} takes more than {} MiB of memory\n", bytes >> 20);
-    let late = format!("error: {what} takes longer than {} s\n", time.as_secs());
+/// `time`. The message has `what`, the work, such as `planning x`, and `advice`.
+pub fn bounded<T>(what: &str, advice: &str, bytes: u64, time: Duration, work: impl FnOnce() -> T) -> T {
+    let message = format!(
+        "error: {what} takes more than {} MiB of memory: {advice}\n",
+        bytes >> 20
+    );
+    let late = format!("error: {what} takes longer than {} s: {advice}\n", time.as_secs());
     let bound = Bound {
         left: Cell::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
         message: &message,
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_stays_within_its_bounds_is_not_noticed() {
-        let made = bounded("a test", 1 << 20, Duration::from_secs(60), || {
+        let made = bounded("a test", "end it", 1 << 20, Duration::from_secs(60), || {
             assert!(!BOUND.get().is_null());
             (0..10).map(|_| vec![0_u8; 1 << 19].len()).sum::<usize>()
         });

@@ -67,7 +67,12 @@ impl Catalog {
             .mode(0o755)
             .create(&folder)
             .map_err(|cause| match cause.kind() {
-                io::ErrorKind::AlreadyExists => format!("{} already exists; nothing was written", folder.display()),
+                io::ErrorKind::AlreadyExists => {
+                    format!(
+                        "{} already exists, and nothing was written: choose another name",
+                        folder.display()
+                    )
+                }
                 _ => unwritten(&folder, &cause),
             })?;
         let new = Folder::open(parent).and_then(|parent| parent.at(Path::new(name)));
@@ -158,7 +163,7 @@ mod tests {
         assert_eq!(plan.cases[0].load.driver, "python3 driver.py");
         assert_eq!(plan.differences, []);
         let error = |name: &str| catalog.create(name, Pattern::Smallest, parent.path()).unwrap_err();
-        assert!(error("my-stack").ends_with("my-stack already exists; nothing was written"));
+        assert!(error("my-stack").contains("my-stack already exists, and nothing was written"));
         for name in ["", "My", "a b", "../x", "a--b", "-a", "a/b"] {
             assert!(error(name).contains("cannot be the name of an experiment"), "{name}");
         }

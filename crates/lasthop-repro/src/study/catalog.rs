@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use include_dir::{Dir, include_dir};
 use indexmap::IndexMap;
 use lasthop_plan::{
-    diagnostics::{Diagnostics, closest, suggest},
+    diagnostics::{Diagnostics, meant, suggest},
     document::Document,
     schema::generate,
     template::expression_names,
@@ -29,14 +29,10 @@ pub fn schema() -> &'static Value {
 /// Why a study cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    #[error("there is no study `{name}`{}; known: {}", did_you_mean(.name, .known), .known.join(", "))]
+    #[error("there is no study `{name}`; {}", meant(.name, .known, "`lasthop repro` lists all"))]
     Unknown { name: String, known: Vec<String> },
     #[error("{0}")]
     Invalid(Diagnostics),
-}
-
-fn did_you_mean(name: &str, known: &[String]) -> String {
-    closest(name, known.iter().map(String::as_str)).map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
 }
 
 /// Names of all studies, sorted.
