@@ -145,7 +145,7 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
         .find(|layout| layout.is_apart())
     {
         return Err(CliError::usage(format!(
-            "the layout {} needs addresses that only `lasthop fleet run` learns: use --pods=tcp,unix",
+            "the layout `{}` needs addresses that only `lasthop fleet run` learns: use --pods=tcp,unix",
             apart.name()
         )));
     }
@@ -197,7 +197,9 @@ fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
             "{shown} ends before the record does; what there is was kept as {}",
             name(&part)
         ))),
-        (Err(WireError::Ended), None) => Err(CliError::failed(format!("there is no record in {shown}"))),
+        (Err(WireError::Ended), None) => Err(CliError::failed(format!(
+            "there is no record in {shown}: collect the whole log of a Pod that ran `lasthop fleet worker`"
+        ))),
         (Err(error), _) => Err(CliError::failed(format!("{shown}: {error}"))),
     }
 }

@@ -48,16 +48,22 @@ impl Files {
     pub fn add(&mut self, path: &Path, content: Vec<u8>) -> Result<(), String> {
         let shown = path.display().to_string();
         let Ok(text) = String::from_utf8(content) else {
-            return Err(format!("{shown} is no text, and a Pod can be given only text"));
+            return Err(format!(
+                "{shown} is not text, and a Pod can be given only text: move it out of the folder"
+            ));
         };
         if let Some(why) = looks_private(path, &text) {
             return Err(format!(
-                "{shown} looks private, because {why}, and whoever may read the Pods could read it: move it out of the folder"
+                "{shown} looks private, because {why}, and anyone who can read the Pods could read it: move it out of the \
+                 folder"
             ));
         }
         self.0.insert(shown.clone(), text);
         if self.0.values().map(String::len).sum::<usize>() > LARGEST {
-            return Err(format!("{shown} is one file too many: a Pod can be given {LARGEST} B"));
+            return Err(format!(
+                "with {shown}, the files are larger than {LARGEST} bytes, the most that a Pod can be given: move some out of \
+                 the folder"
+            ));
         }
         Ok(())
     }
@@ -105,12 +111,12 @@ mod tests {
         assert!(
             add(&mut files, "image.png", b"\x89PNG")
                 .unwrap()
-                .starts_with("image.png is no text")
+                .starts_with("image.png is not text")
         );
         assert!(
             add(&mut files, "c", &[b'x'; 100_000])
                 .unwrap()
-                .starts_with("c is one file too many")
+                .starts_with("with c, the files are larger than")
         );
     }
 }

@@ -146,7 +146,7 @@ impl Layouts {
             .find(|stack| stack.transport == layout.transport());
         stack.ok_or_else(|| {
             format!(
-                "the experiment has no case whose link is {}; choose others with --pods",
+                "there is no case with a link over {}: choose other layouts with --pods, or other cases",
                 layout.transport().name()
             )
         })
@@ -171,7 +171,8 @@ impl Layouts {
                 }
                 (_, other) => {
                     return Err(format!(
-                        "its service {name} listens with {other}, and in a Pod only Unix sockets and TCP are possible"
+                        "the service `{name}` listens with {other}, and a Pod can have only Unix sockets and TCP: choose \
+                         another experiment"
                     ));
                 }
             };
@@ -184,7 +185,7 @@ impl Layouts {
                 .and_then(|recipe| recipe.program.names.first());
             let Some(program) = program else {
                 return Err(format!(
-                    "its service {name} is lasthop itself, and a layout of Pods takes real servers"
+                    "the service `{name}` is lasthop itself, and a Pod needs a real server: choose another experiment"
                 ));
             };
             let directory = PathBuf::from(format!("{FOLDER}/{}/{name}", layout.name()));
@@ -238,7 +239,8 @@ impl Layouts {
                 .find(|word| **word != service.command[0])
             {
                 return Err(format!(
-                    "its service {} needs `{other}` to be run first, which no Pod does",
+                    "the service `{}` runs `{other}` before its server, and a Pod starts the server alone: choose another \
+                     experiment",
                     service.name
                 ));
             }
@@ -535,7 +537,7 @@ mod tests {
     fn what_a_pod_cannot_start_is_refused() {
         let refused = |experiment, chosen: &[Layout]| layouts(experiment, chosen).unwrap_err();
         assert!(refused("sockets", &[Layout::Tcp]).contains("lasthop itself"));
-        assert!(refused("postgres", &[Layout::Tcp]).contains("to be run first"));
+        assert!(refused("postgres", &[Layout::Tcp]).contains("before its server"));
         assert!(refused("nginx-starlette", &[Layout::Tcp]).contains("listens with tls"));
     }
 }

@@ -67,7 +67,12 @@ impl<'a> Cluster<'a> {
         let view = ["config", "view", "--minify", "--output=jsonpath={..namespace}"];
         let usual = cluster
             .run(&view, "", Life::Bound)
-            .map_err(|error| format!("cannot run kubectl, through which lasthop reaches the cluster: {error}"))?;
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "`kubectl` was not found: install it; lasthop reaches the cluster through it".into()
+                }
+                _ => format!("cannot run `kubectl`: {error}"),
+            })?;
         // A Pod may have no kubeconfig, and kubectl needs none there.
         let usual = usual.ok().filter(|name| !name.is_empty());
         let named = place.namespace.clone().or(usual).or_else(|| files::text(IN_A_POD).ok());
