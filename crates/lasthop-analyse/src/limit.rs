@@ -127,7 +127,7 @@ pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Fin
         if named.is_empty() {
             let known = joined(subjects.iter().map(|one| one.case.as_str()), ", ");
             return Err(format!(
-                "`{limit}` names no case that is compared; write `{ANY}`, or a case or levels of one: {known}"
+                "`{limit}` names no case that is compared; name `{ANY}`, a level, or one of the cases {known}"
             ));
         }
         found.extend(named.into_iter().map(|subject| {

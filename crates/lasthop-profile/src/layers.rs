@@ -151,7 +151,7 @@ impl Layers {
                     let known = ids.join(", ");
                     fail(
                         at,
-                        format!("`{id}` is a new layer and needs a title (there are {known})"),
+                        format!("`{id}` is a new layer and needs a `title` (known layers: {known})"),
                     )
                 })?;
                 let about = entry.about.unwrap_or_default();
@@ -385,7 +385,7 @@ mod tests {
     fn mistakes_have_their_file_and_line() {
         let said = |text: &str| Layers::with("mine.toml", text).unwrap_err().to_string();
         assert!(said("neutral = [\n\"a\",\n\"*\",\n]").starts_with("mine.toml:3: a pattern has"));
-        assert!(said("[[layer]]\nid = \"new\"\n").starts_with("mine.toml:2: `new` is a new layer and needs a title"));
+        assert!(said("[[layer]]\nid = \"new\"\n").starts_with("mine.toml:2: `new` is a new layer and needs a `title`"));
         assert!(said("[[layer]]\nid = \"tcp\"\nkernal = []\n").starts_with("mine.toml:3: unknown field `kernal`"));
         assert!(said("[[layer]\n").starts_with("mine.toml:1: "));
         let missing = Layers::text_of(Path::new("missing.toml")).unwrap_err().to_string();

@@ -28,6 +28,9 @@ pub(super) const LONGEST: u64 = 64 << 20;
 /// The most cases of a record, because analysis takes time and memory for each pair.
 const MOST: usize = 2 * MOST_CASES;
 
+/// The least Jaro-Winkler similarity of a name with a typo to the name that was meant.
+const ALIKE: f64 = 0.9;
+
 /// The longest headline, in bytes.
 const LONGEST_HEADLINE: u64 = 64 << 10;
 
@@ -161,11 +164,11 @@ impl Store {
     }
 
     fn unknown(&self, wanted: &str, runs: &[PathBuf]) -> String {
-        let suggestion = runs
-            .iter()
-            .map(|path| name_of(path))
-            .max_by(|a, b| strsim::jaro_winkler(a, wanted).total_cmp(&strsim::jaro_winkler(b, wanted)));
-        let meant = suggestion
+        let alike = |name: &String| strsim::jaro_winkler(name, wanted);
+        let names = runs.iter().map(|path| name_of(path));
+        let nearest = names.max_by(|one, other| alike(one).total_cmp(&alike(other)));
+        let meant = nearest
+            .filter(|name| alike(name) >= ALIKE)
             .map(|name| format!(" (did you mean `{name}`?)"))
             .unwrap_or_default();
         format!(

@@ -79,7 +79,7 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
         ErrorClass::Reset if said.contains(NO_REPLY) => Some(hint::NO_REPLY),
         ErrorClass::Tls => hint::tls(said),
         _ if said.contains("status 401") || said.contains("status 403") => {
-            Some("it asks who you are: give `--header @FILE` with an `Authorization:` line")
+            Some("the server requires authentication: add `--header @FILE`, a file with an `Authorization:` line")
         }
         _ if said.contains("status ") => {
             Some("correct the URL, or say with --expect-status that this is the correct reply")
@@ -119,7 +119,7 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined
     let endpoints = asked.endpoints.iter().map(|one| (one.url.clone(), &one.spec));
     permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
     if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
-        let text = format!("process {pid}, of `--pid {role}={pid}`, does not exist");
+        let text = format!("--pid {role}={pid}: there is no process {pid}");
         return Err(CompareError::Wrong(text));
     }
     let specs: Vec<&Spec> = asked.endpoints.iter().map(|one| &one.spec).collect();

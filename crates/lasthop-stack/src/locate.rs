@@ -210,7 +210,7 @@ impl Locator {
                     return Ok(Some(path));
                 }
                 return Err(LocateError::Unusable(format!(
-                    "{}, given for `{name}`, is not an executable file",
+                    "{}, given for `{name}`, is not an executable file: correct --program {name}=PATH",
                     path.display()
                 )));
             }
@@ -418,7 +418,10 @@ mod tests {
         );
         locator.given.insert("sh".into(), "/etc/passwd".into());
         let error = locate(&locator, &sh).unwrap_err().to_string();
-        assert_eq!(error, "/etc/passwd, given for `sh`, is not an executable file");
+        assert_eq!(
+            error,
+            "/etc/passwd, given for `sh`, is not an executable file: correct --program sh=PATH"
+        );
     }
 
     #[test]
