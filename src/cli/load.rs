@@ -43,7 +43,7 @@ use super::{
     output::{CliError, Exit, OrExit, counted, deliver_bytes, exit_code, print, talk, writable},
     progress::{Talk, block},
     signals::watch_signals,
-    values::{ArrivalsArg, rate},
+    values::{ArrivalsArg, count, rate},
 };
 
 /// The URLs of every protocol, for help.
@@ -74,7 +74,7 @@ pub struct LoadArgs {
     pub url: String,
     /// Send this many requests, then stop; `--duration` is still the limit. There is no warm-up, but a few requests come
     /// before, which verify the endpoint and teach the expected reply
-    #[arg(short, long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "warm_up", value_name = "N")]
+    #[arg(short, long, value_parser = count, conflicts_with = "warm_up", value_name = "N")]
     number: Option<u64>,
     /// Length of the measurement
     #[arg(short, long, default_value = "5s", value_parser = duration, value_name = "TIME", allow_hyphen_values = true)]
@@ -498,7 +498,7 @@ impl LoadArgs {
         let (endpoint, server) = self.requests.server(&self.url)?;
         let mut all = Vec::new();
         for one in asked {
-            let target = path_at(&self.url, &one.target).map_err(wrong)?;
+            let target = path_at(&self.url, &one.target).map_err(|cause| wrong(requests::at(one.line, &cause)))?;
             let name = format!("{} {}", one.method, without_secrets(&target));
             let mut options = self.requests.protocol_options();
             options.method = Some(one.method);
@@ -537,7 +537,7 @@ fn path_at(url: &str, target: &str) -> Result<String, String> {
         Some(path) if path.starts_with('/') => Ok(path.to_owned()),
         Some(path) if path.starts_with('?') => Ok(format!("/{path}")),
         _ => Err(format!(
-            "{target} is not on the server of {}; write its path alone",
+            "{target} is not on the server of {}: write its path alone",
             url::redacted(url)
         )),
     }
@@ -647,7 +647,7 @@ fn interval(before: &Live, now: &Live) -> String {
 fn failed(job: &Job, error: &CaseError) -> CliError {
     let url = &job.url;
     let address = &job.spec.endpoint.address;
-    let refused = || format!("nothing listens at {address}: start the server or correct the address");
+    let refused = || format!("nothing listens at {address}: start the server or correct the URL");
     let advice = |class| match class {
         ErrorClass::Refused => Some(refused()),
         _ => advice(class, &error.cause, &job.spec).map(str::to_owned),
@@ -788,7 +788,7 @@ impl RequestArgs {
         match foreign(&endpoint.address).filter(|_| self.socket.insecure) {
             None => Ok((endpoint, protocol)),
             Some(ip) => Err(CliError::usage(format!(
-                "--insecure is for servers on this machine, and {ip} is not one of its addresses"
+                "--insecure is for servers on this machine, and {ip} is not one of its addresses: use --authority"
             ))),
         }
     }

@@ -23,6 +23,12 @@ impl From<ArrivalsArg> for Arrivals {
     }
 }
 
+/// Parses a number of requests, at least 1.
+pub fn count(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("`{text}` is not a number of requests: write a whole number, 1 or more"))
+}
+
 /// Parses requests per second of an open loop; other code checks the range.
 pub fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse().ok();

@@ -9,6 +9,8 @@ use super::variables::Variables;
 /// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
+    /// The line that the request begins on, from 1.
+    pub line: usize,
     pub method: String,
     /// A path, or a URL.
     pub target: String,
@@ -127,6 +129,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
                     }
                     part = Part::Head;
                     asked.push(Asked {
+                        line: number,
                         method: method.to_owned(),
                         target: target.to_owned(),
                         headers: Vec::new(),
@@ -157,7 +160,8 @@ const EXPECTED: &str = "expected `METHOD /path`, `/path` or, below one, `Name: v
 /// Words that editors accept instead of a method, for requests other than HTTP.
 const UNLIKE_HTTP: [&str; 4] = ["GRAPHQL", "GRPC", "RSOCKET", "WEBSOCKET"];
 
-fn at(number: usize, what: &str) -> String {
+/// The text of an error on a line.
+pub fn at(number: usize, what: &str) -> String {
     format!("line {number}: {what}")
 }
 
