@@ -256,7 +256,7 @@ fn runs_are_listed_for_programs_too() {
     assert!(markdown.contains("| run |") && markdown.contains(name), "{markdown}");
     lasthop
         .run(["runs", "--format=svg"])
-        .fails(2, "use terminal, json, csv, markdown or html");
+        .fails(2, "use one of terminal, json, csv, markdown, html");
 }
 
 #[test]

@@ -8,18 +8,13 @@ use lasthop_report::{Format, answers as shown};
 use super::{
     args,
     context::catalog,
-    output::{CliError, print, print_document},
+    output::{CliError, is_a_format, print, print_document},
 };
 
 /// Prints kept answers, without a run.
 pub fn answers(arguments: &args::Answers) -> Result<(), CliError> {
-    if !matches!(
-        arguments.format,
-        Format::Terminal | Format::Json | Format::Csv | Format::Markdown
-    ) {
-        let text = "answers have no such format; use terminal, json, csv or markdown";
-        return Err(CliError::usage(text));
-    }
+    const FORMATS: [Format; 4] = [Format::Terminal, Format::Json, Format::Csv, Format::Markdown];
+    is_a_format("a list of answers", arguments.format, &FORMATS)?;
     let found = match &arguments.stack {
         Some(stack) => about(kept(), stack)?,
         None => kept().answers.iter().collect(),

@@ -61,7 +61,7 @@ fn compares(data: &RunData) -> Result<(), CliError> {
 pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     if output.format == Format::Trials {
         return Err(CliError::usage(
-            "this format has the trials of one run: report each run by itself",
+            "`--format trials` has the trials of one run: report each run by itself",
         ));
     }
     writable(output.output.as_deref())

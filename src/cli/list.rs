@@ -28,7 +28,7 @@ use super::{
     args,
     context::{catalog, home, locator},
     diff, index,
-    output::{CliError, OrExit, agreed, can_ask, deliver_bytes, print, talk, terminal},
+    output::{CliError, OF_ROWS, OrExit, agreed, can_ask, deliver_bytes, is_a_format, print, talk, terminal},
     run::selection,
 };
 
@@ -260,13 +260,7 @@ pub fn runs(arguments: &args::Runs) -> Result<(), CliError> {
     if !arguments.remove.is_empty() {
         return remove(&store, arguments);
     }
-    if !matches!(
-        arguments.format,
-        Format::Terminal | Format::Json | Format::Csv | Format::Markdown | Format::Html
-    ) {
-        let text = "a list of runs has no such format; use terminal, json, csv, markdown or html";
-        return Err(CliError::usage(text));
-    }
+    is_a_format("a list of runs", arguments.format, &OF_ROWS)?;
     let directories = store.list().or_failed()?;
     if directories.is_empty() && arguments.format == Format::Terminal {
         talk("no run is recorded yet; start one with `lasthop run`");

@@ -216,13 +216,30 @@ pub fn not_written(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-pub fn has_document_format(what: &str, format: Format) -> Result<(), CliError> {
-    if format.is_of_runs() {
-        return Err(CliError::usage(format!(
-            "{what} has no such format; use terminal, markdown, html or json"
-        )));
+/// The formats of a result that is no run.
+pub const OF_DOCUMENTS: [Format; 4] = [Format::Terminal, Format::Markdown, Format::Html, Format::Json];
+/// The formats of a result that has rows, but no trials of one run.
+pub const OF_ROWS: [Format; 5] = [
+    Format::Terminal,
+    Format::Markdown,
+    Format::Html,
+    Format::Json,
+    Format::Csv,
+];
+
+/// Checks that a result can be written in a format.
+pub fn is_a_format(what: &str, format: Format, known: &[Format]) -> Result<(), CliError> {
+    if known.contains(&format) {
+        return Ok(());
     }
-    Ok(())
+    let names = |formats: &[Format]| {
+        let named = Format::ALL.into_iter().filter(|(format, ..)| formats.contains(format));
+        quantity::joined(named.map(|(_, name, _)| name), ", ")
+    };
+    let (wanted, known) = (names(&[format]), names(known));
+    Err(CliError::usage(format!(
+        "{what} has no format `{wanted}`; use one of {known}"
+    )))
 }
 
 /// Prints a result that is no run, as a document or as its own JSON.

@@ -25,7 +25,10 @@ use super::{
     args::{self, OutputOptions},
     context::home,
     diff,
-    output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, deliver_bytes, not_written, print, talk, terminal},
+    output::{
+        CliError, DONE, Exit, FAILED, INTERRUPTED, OF_ROWS, OrExit, deliver_bytes, is_a_format, not_written, print,
+        talk, terminal,
+    },
 };
 
 pub fn report(arguments: &args::Report) -> Exit {
@@ -116,11 +119,8 @@ fn deliver(recorded: &Recorded, output: &OutputOptions) -> Result<(), CliError> 
 }
 
 pub fn has_format(overload: bool, output: &OutputOptions) -> Result<(), CliError> {
-    if overload && matches!(output.format, Format::Trials | Format::Svg) {
-        let others = "use html for plots, csv, or json, which has every figure";
-        return Err(CliError::usage(format!(
-            "a run with overload has no such format: {others}"
-        )));
+    if overload {
+        return is_a_format("a run with overload", output.format, &OF_ROWS);
     }
     Ok(())
 }

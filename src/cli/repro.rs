@@ -18,7 +18,8 @@ use super::{
     context::{catalog, command_line, home, locator},
     list,
     output::{
-        CliError, DONE, Exit, FAILED, OrExit, exit_code, has_document_format, print, print_document, talk, terminal,
+        CliError, DONE, Exit, FAILED, OF_DOCUMENTS, OrExit, exit_code, is_a_format, print, print_document, talk,
+        terminal,
     },
     progress::Talk,
     run::{absolute, begin},
@@ -28,7 +29,7 @@ use super::{
 const BUDGET: Duration = Duration::from_secs(120);
 
 pub fn repro(arguments: &args::Repro) -> Exit {
-    has_document_format("a study", arguments.format)?;
+    is_a_format("a study", arguments.format, &OF_DOCUMENTS)?;
     if let Some(name) = &arguments.study {
         let study = studies::load(name).or_usage()?;
         return one(&study, arguments);

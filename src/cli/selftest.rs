@@ -15,7 +15,7 @@ use super::{
     args,
     context::{catalog, command_line, home, locator},
     doctor::{Finding, Severity},
-    output::{CliError, Exit, OrExit, exit_code, has_document_format, print_document, talk},
+    output::{CliError, Exit, OF_DOCUMENTS, OrExit, exit_code, is_a_format, print_document, talk},
     progress::Talk,
     run::begin,
 };
@@ -26,12 +26,12 @@ const BUDGET: Duration = Duration::from_secs(120);
 const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn selftest(arguments: &args::SelfTest) -> Exit {
-    has_document_format("a selftest", arguments.format)?;
+    is_a_format("a selftest", arguments.format, &OF_DOCUMENTS)?;
     let runs = arguments.runs;
     let budget = arguments.budget.unwrap_or(BUDGET) / runs;
     if budget < SHORTEST {
         return Err(CliError::usage(
-            "each run would have less than 1 s: allow a longer --budget or fewer runs",
+            "each run would have less than 1 s: use a longer --budget or fewer --runs",
         ));
     }
     let choices = (arguments.only.clone(), arguments.set.clone());

@@ -25,7 +25,7 @@ use super::{
     args,
     context::{catalog, home, is_run_of},
     output::{
-        CliError, Exit, INTERRUPTED, OrExit, counted, deliver_bytes, document_bytes, exit_code, has_document_format,
+        CliError, Exit, INTERRUPTED, OF_ROWS, OrExit, counted, deliver_bytes, document_bytes, exit_code, is_a_format,
         talk, writable,
     },
     progress::Talk,
@@ -37,7 +37,7 @@ use super::{
 const READINGS: usize = 9;
 
 pub fn watch(arguments: &args::Survey) -> Exit {
-    has_format(arguments.format)?;
+    is_a_format("a survey", arguments.format, &OF_ROWS)?;
     writable(arguments.output.as_deref())?;
     let interrupt = watch_signals()?;
     let timing = Timing {
@@ -78,13 +78,6 @@ pub fn watch(arguments: &args::Survey) -> Exit {
     }
     deliver(&result, arguments)?;
     Ok(exit_code(interrupt.load(Ordering::Relaxed), failed))
-}
-
-fn has_format(format: Format) -> Result<(), CliError> {
-    match format {
-        Format::Csv => Ok(()),
-        format => has_document_format("a survey", format),
-    }
 }
 
 fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {

@@ -164,7 +164,7 @@ fn reports(lasthop: &Lasthop, summary: &Value) {
     assert!(report("html").contains("id=\"goodput\""));
     lasthop
         .run(["report", "last", "--format", "svg"])
-        .fails(2, "no such format");
+        .fails(2, "has no format `svg`");
     // It has as many rounds as asked for.
     lasthop
         .run(["resume", "last"])

@@ -71,12 +71,6 @@ impl Format {
         (Self::Html, "html", "A page with plots, in one file"),
         (Self::Svg, "svg", "The ratios with their intervals, as a picture"),
     ];
-
-    /// Whether only runs have this format: a study and a selftest have no cases or trials of their own.
-    #[must_use]
-    pub fn is_of_runs(self) -> bool {
-        matches!(self, Self::Csv | Self::Trials | Self::Svg)
-    }
 }
 
 /// The report of a run. Without [`Extras`], plots and trials are missing.
