@@ -49,15 +49,20 @@ impl Lasthop {
 
     /// A lasthop that uses the environments of this user's `lasthop setup`.
     pub fn new() -> Self {
-        let home = TempDir::new().unwrap();
-        // Servers run as an account without rights, and some tests keep their program here.
-        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        let lasthop = Self::without_environments();
         for installed in ["python", "gems", "npm", "maven", "go"] {
             let real = user_data().join(installed);
             if real.is_dir() {
-                std::os::unix::fs::symlink(real, home.path().join(installed)).unwrap();
+                std::os::unix::fs::symlink(real, lasthop.home().join(installed)).unwrap();
             }
         }
+        lasthop
+    }
+
+    pub fn without_environments() -> Self {
+        let home = TempDir::new().unwrap();
+        // Servers run as an account without rights, and some tests keep their program here.
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let sandboxes = tempfile::Builder::new().prefix("lh").tempdir_in("/tmp").unwrap();
         // Servers run as that account, which must pass.
         fs::set_permissions(sandboxes.path(), fs::Permissions::from_mode(0o711)).unwrap();
