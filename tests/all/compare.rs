@@ -277,7 +277,7 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
     let ran = compare(&nginx.tcp("/"), &down).fails(1, "nothing listens at ");
     assert!(ran.stderr.contains(&down), "{}", ran.stderr);
     compare(&nginx.tcp("/gone"), &nginx.unix("/gone")).fails(1, "status 404");
-    compare(&nginx.tcp("/"), &nginx.unix("/closed")).fails(1, "it asks who you are");
+    compare(&nginx.tcp("/"), &nginx.unix("/closed")).fails(1, "the server requires authentication");
     let ran = compare(&nginx.tcp("/"), &nginx.unix("/way")).fails(2, "do not answer alike");
     assert!(
         ran.stderr.contains("length of the body: 3 bytes at") && ran.stderr.contains("--differing"),
@@ -295,16 +295,6 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
         .run(["compare"].iter().chain(&moved))
         .fails(2, "do not answer alike");
     assert!(ran.stderr.contains("location: /b at"), "{}", ran.stderr);
-    compare(&nginx.tcp("/"), "http://192.0.2.1/").fails(2, "is not an address of this machine");
-    compare(&nginx.tcp("/"), "http+unix:app.sock").fails(2, "is not the path of a socket");
-    lasthop.run(["compare", &nginx.tcp("/")]).fails(2, "2 values required");
-    let mine = nginx.tcp("/");
-    lasthop
-        .run(["compare", &mine, &mine, "--pid", "app=999999999"])
-        .fails(2, "does not exist");
-    lasthop
-        .run(["compare", &mine, &mine, "--placement", "same"])
-        .fails(2, "--placement cannot be used");
     assert!(lasthop.runs().is_empty(), "nothing was recorded");
 }
 
@@ -396,12 +386,6 @@ fn endpoints_have_the_names_that_the_user_gives_them() {
     assert!(!has(&summary, "config-differs"), "{}", summary["checks"]);
     let said = lasthop.run(["report", "last"]).ok().stdout;
     assert!(said.contains("instead of old") && said.contains("new/s"), "{said}");
-    lasthop
-        .run(["compare", &old, &old])
-        .fails(2, "two endpoints are called `old`");
-    lasthop
-        .run(["compare", &old, "any=unix:/s"])
-        .fails(2, "stands for all endpoints");
     lasthop.assert_nothing_left();
 }
 

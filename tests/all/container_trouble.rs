@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::{fs, path::Path};
+use std::fs;
 
 use common::{
     engines::{World, have_engine},
@@ -225,39 +225,4 @@ fn abs_of_the_study_drives_containers() {
         assert_eq!(case["errors"], serde_json::json!({}), "{case}");
     }
     world.lasthop.assert_nothing_left();
-}
-
-/// The experiment with a changed recipe of its application.
-fn with_recipe(lasthop: &common::Lasthop, change: impl Fn(String) -> String) {
-    let folder = lasthop.own_copy(EXPERIMENT).join("services/gunicorn");
-    fs::create_dir_all(&folder).unwrap();
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/gunicorn/recipe.toml");
-    fs::write(
-        folder.join("recipe.toml"),
-        change(fs::read_to_string(built_in).unwrap()),
-    )
-    .unwrap();
-}
-
-/// Reading the file finds the error, before supervisord starts the service as root.
-#[test]
-fn a_supervised_service_cannot_run_as_another_user() {
-    let lasthop = common::Lasthop::new();
-    with_recipe(&lasthop, |recipe| {
-        recipe.replace("[start]\n", "[start]\nrun_as = \"unprivileged\"\n")
-    });
-    let ran = lasthop.run(["show", EXPERIMENT]);
-    let ran = ran.fails(
-        2,
-        "service gunicorn: recipe gunicorn runs as an unprivileged user (`run_as`)",
-    );
-    assert!(
-        ran.stderr.contains("network = \"service:supervisor\""),
-        "{}",
-        ran.stderr
-    );
-    lasthop
-        .run(["run", EXPERIMENT, "--only", "path=combined-unix"])
-        .fails(2, "inside `supervisor`");
-    assert!(lasthop.runs().is_empty(), "nothing was run");
 }

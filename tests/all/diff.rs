@@ -263,18 +263,9 @@ fn edited(two: &Two, name: &str, header: impl Fn(&mut Value), trial: impl Fn(&mu
 #[test]
 fn what_cannot_be_compared_is_said() {
     let two = &*two();
-    two.diff(&["--fail-if", "unix slower 5%"])
-        .fails(2, "write CASES slower > SHARE");
-    two.diff(&["--fail-if", "unix slower > 5"]).fails(2, "percent sign");
     two.diff(&["--fail-if", "tls slower > 5%"])
         .fails(2, "names no case that is compared");
     two.lasthop.run(["diff", &two.old, &two.old]).fails(2, "is named twice");
-    two.lasthop
-        .run(["diff", "nothing", &two.old])
-        .fails(2, "no run `nothing`");
-    two.lasthop
-        .run(["run", "sockets", "--fail-if", "carrier slower > 5%"])
-        .fails(2, "names no case");
     let other = edited(
         two,
         "elsewhere",
@@ -317,10 +308,6 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
         assert_ne!(one["verdict"], "slower", "{one}");
     }
     assert_eq!(json["differences"], Value::Array(vec![]));
-    let newer = edited(two, "newer", |header| header["record"] = 1_000.into(), |_| {});
-    two.lasthop
-        .run(["diff", old, newer.to_str().unwrap()])
-        .fails(1, "newer lasthop");
 }
 
 /// What was asked for is not compared: the response time is.

@@ -358,19 +358,6 @@ fn a_run_without_layers_is_made_again() {
     assert_eq!(lasthop.runs().len(), 2, "nothing of it was executed");
 }
 
-#[test]
-fn mistakes_in_layers_are_told_before_anything_runs() {
-    let lasthop = Lasthop::new();
-    let file = lasthop.home().join("mine.toml");
-    fs::write(&file, "[[layer]]\nid = \"mine\"\nkernel = [\"tcp_ack\"]\n").unwrap();
-    let layers = ["--layers", file.to_str().unwrap()];
-    lasthop
-        .run(RUN.iter().chain(&["--explain"]).chain(&layers))
-        .fails(2, "mine.toml:2: `mine` is a new layer");
-    lasthop.run(RUN.iter().chain(&layers)).fails(2, "--explain");
-    assert!(lasthop.runs().is_empty());
-}
-
 /// As an account without rights, which this machine does not let observe others.
 fn without_rights(lasthop: &Lasthop, arguments: &[&str]) -> Ran {
     // That of the build may be where it cannot go.

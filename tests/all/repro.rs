@@ -23,9 +23,6 @@ fn the_list_has_every_study() {
     for name in lasthop_repro::study::catalog::names() {
         assert!(list.contains(&name), "{name} is not in:\n{list}");
     }
-    lasthop
-        .run(["repro", "myhro-2017-socket"])
-        .fails(2, "did you mean `myhro-2017-sockets`?");
 }
 
 #[test]

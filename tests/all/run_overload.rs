@@ -229,14 +229,3 @@ fn a_run_with_overload_can_be_resumed() {
     }
     lasthop.assert_nothing_left();
 }
-
-#[test]
-fn what_has_no_overload_says_so() {
-    let lasthop = Lasthop::new();
-    let run = |arguments: &[&str]| lasthop.run(["run"].iter().chain(arguments));
-    run(&["--overload", "--rate", "5"]).fails(2, "cannot be used with");
-    run(&["--overload=many"]).fails(2, "write numbers from 0.1 to 20");
-    run(&["redis", "--overload", "--set", "pipeline=16"]).fails(2, "an open loop releases requests one by one");
-    run(&["nginx-gunicorn", "--overload", "--set", "backlog=0"]).fails(2, "any whole number from 1 to 65535");
-    lasthop.assert_nothing_left();
-}

@@ -70,16 +70,6 @@ fn doctor_measures_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
-    let lasthop = Lasthop::new();
-    lasthop.run(["selftest", "--budget", "5s"]).fails(2, "less than 1 s");
-    lasthop.run(["selftest", "nowhere"]).fails(2, "nowhere");
-    lasthop
-        .run(["selftest", "--format", "svg", "--budget", "20s"])
-        .fails(2, "no such format");
-}
-
-#[test]
 fn an_interrupt_reports_the_runs_before() {
     let lasthop = Lasthop::new();
     let mut command = lasthop.command(["selftest", "--only", "pattern=echo", "--runs", "50", "--budget", "200s"]);

@@ -291,29 +291,6 @@ fn what_readme_says_of_tools_has_an_answer() {
 }
 
 #[test]
-fn a_tool_that_does_not_fit_or_is_missing_is_refused_at_once() {
-    let lasthop = Lasthop::new();
-    lasthop
-        .run(["run", "sockets", "--driver", "wrk"])
-        .fails(2, "wrk does not speak hello");
-    lasthop
-        .run(["run", "sockets", "--driver", "wkr"])
-        .fails(2, "unknown tool `wkr`");
-    let given = [
-        "run",
-        "nginx-gunicorn",
-        "--driver",
-        "wrk",
-        "--program",
-        "wrk=/nonexistent",
-    ];
-    lasthop
-        .run(given)
-        .fails(1, "/nonexistent, given for `wrk`, is not an executable file");
-    assert!(lasthop.runs().is_empty(), "nothing was started");
-}
-
-#[test]
 fn doctor_and_setup_know_the_tools() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor"]).stdout;

@@ -174,12 +174,6 @@ fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
         root.join(both[1]),
     ];
     assert_eq!(printed, files.map(|file| fs::read_to_string(file).unwrap()).concat());
-    lasthop
-        .run(["show", "nginx-gunicorn", "--files", "nginx.conf"])
-        .fails(2, "did you mean `nginx.conf.j2`?");
-    lasthop
-        .run(["new", "mine", "--from", "nginx-gunicron"])
-        .fails(2, "did you mean `nginx-gunicorn`?");
 }
 
 #[test]
