@@ -8,7 +8,7 @@ use lasthop_model::{
     quantity::{joined, share},
     record::CasePlan,
 };
-use lasthop_stats::{Better, Interval};
+use lasthop_stats::{Better, Interval, stopping::data_for};
 
 use super::{
     across::diff::Diff,
@@ -73,6 +73,15 @@ pub struct Subject {
     pub levels: Levels,
     /// The result to judge, or the reason why there is none.
     pub judged: Result<(Metric, Interval), Unjudged>,
+    /// The time of its run; `None` for a change between two runs.
+    pub time: Option<Spent>,
+}
+
+/// The time of a run in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    pub seconds: f64,
+    pub budget: f64,
 }
 
 /// The reason why there is no usable ratio.
@@ -119,6 +128,21 @@ impl Limit {
     }
 }
 
+impl Finding<'_> {
+    /// How many more seconds the run would need until the interval has the limit's precision. Zero if it has that
+    /// already; `None` unless the limit is undecided for the case of a run.
+    #[must_use]
+    pub fn more_seconds(&self) -> Option<f64> {
+        match (self.standing, &self.subject.judged, self.subject.time) {
+            (Standing::Undecided, Ok((_, ratio)), Some(run)) => {
+                let times = data_for(ratio, self.limit.precision());
+                Some(((times - 1.0) * run.seconds).max(0.0))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Judges each limit with each subject that it names.
 pub fn judge<'a>(limits: &'a [Limit], subjects: &'a [Subject]) -> Result<Vec<Finding<'a>>, String> {
     let mut found = Vec::new();
@@ -152,6 +176,7 @@ pub fn of_plan<'a>(cases: impl IntoIterator<Item = &'a CasePlan>) -> Vec<Subject
             case: case.case.clone(),
             levels: case.levels.clone(),
             judged: Err(Unjudged::WithoutResult),
+            time: None,
         })
         .collect()
 }
@@ -163,6 +188,10 @@ pub fn of_run(summary: &Summary) -> Vec<Subject> {
         case: case.case.clone(),
         levels: case.levels.clone(),
         judged: judged(summary, case),
+        time: Some(Spent {
+            seconds: summary.seconds,
+            budget: summary.settings.budget_seconds,
+        }),
     };
     let compared = summary.cases.iter().filter(|case| !case.reference);
     compared.map(subject).collect()
@@ -199,7 +228,11 @@ pub fn of_diff(diff: &Diff) -> Vec<Subject> {
             // The new run may have cases that the old run lacks.
             _ => subject.judged.and(Err(Unjudged::WithoutInterval)),
         };
-        Subject { judged, ..subject }
+        Subject {
+            judged,
+            time: None,
+            ..subject
+        }
     };
     of_run(&diff.runs[1]).into_iter().map(changed).collect()
 }
@@ -226,6 +259,10 @@ mod tests {
             case: case.to_owned(),
             levels,
             judged: Ok((metric, ratio)),
+            time: Some(Spent {
+                seconds: 60.0,
+                budget: 60.0,
+            }),
         }
     }
 
@@ -255,6 +292,19 @@ mod tests {
         assert_eq!(time("unix slower > 5%", [1.06, 1.20]), Beyond);
         assert_eq!(time("unix faster > 5%", [0.80, 0.90]), Beyond);
         assert_eq!(time("unix slower > 5%", [0.80, 0.90]), Within);
+    }
+
+    #[test]
+    fn an_undecided_limit_needs_an_interval_of_its_precision() {
+        let more = |text, ends: [f64; 2]| {
+            let all = [subject("unix", &[], Metric::Throughput, ends)];
+            judge(&[limit(text)], &all).unwrap()[0].more_seconds()
+        };
+        // Twice as wide as ±1 %: four times the data.
+        let more_than_a_run = more("unix slower > 2%", [0.98 / 1.01_f64.powi(2), 0.98 * 1.01_f64.powi(2)]).unwrap();
+        assert!((more_than_a_run - 180.0).abs() < 1e-6, "{more_than_a_run}");
+        assert_eq!(more("unix slower > 2%", [0.979, 0.981]), Some(0.0));
+        assert_eq!(more("unix slower > 2%", [0.99, 1.02]), None);
     }
 
     #[test]

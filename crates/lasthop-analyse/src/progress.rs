@@ -5,7 +5,7 @@ use lasthop_model::record::CasePlan;
 use lasthop_record::data::RunData;
 use lasthop_stats::{
     Better, Estimate, Interval, Verdict,
-    stopping::{LEAST_ROUNDS, precise_enough},
+    stopping::{LEAST_ROUNDS, data_for, precise_enough},
     totals, variance,
     verdict::verdict,
 };
@@ -88,10 +88,7 @@ pub fn look(data: &RunData) -> Look {
 /// square-root law. `None` if a comparison has no interval.
 #[must_use]
 pub fn seconds_to(data: &RunData, width: f64) -> Option<[f64; 2]> {
-    let seconds = |line: &ProgressLine| {
-        let times = line.ratio?.log_half_width() / width.ln_1p();
-        Some(data.took_ns() as f64 / 1e9 * times.powi(2))
-    };
+    let seconds = |line: &ProgressLine| Some(data.took_ns() as f64 / 1e9 * data_for(&line.ratio?, width));
     let mut all: Vec<f64> = look(data).lines.iter().map(seconds).collect::<Option<_>>()?;
     all.sort_by(f64::total_cmp);
     Some([*all.get(all.len().saturating_sub(1) / 2)?, *all.last()?])

@@ -65,14 +65,13 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
         .collect();
     match known.iter().copied().reduce(f64::max) {
         Some(seconds) if seconds.is_finite() && seconds < DAY => {
-            // More than the allowed budget, which was not enough.
-            let budget = written(budget_of((spent + seconds).max(allowed + 1.0)));
             let of = if known.len() < undecided.len() {
                 format!(" for {} of them", known.len())
             } else {
                 String::new()
             };
-            format!("about {} would be enough{of} (--budget{NBSP}{budget})", rough(seconds))
+            let budget = larger_budget(seconds, spent, allowed);
+            format!("about {} would be enough{of} ({budget})", rough(seconds))
         }
         Some(_) => "more than a day of measuring would be needed".to_owned(),
         None if undecided
@@ -88,8 +87,16 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     }
 }
 
+/// The option that grants so many more seconds: more than the budget that was allowed, which was not enough.
+#[must_use]
+pub fn larger_budget(more_seconds: f64, spent: f64, allowed: f64) -> String {
+    let budget = budget_of((spent + more_seconds).max(allowed + 1.0));
+    format!("--budget{NBSP}{}", written(budget))
+}
+
 /// A duration rounded up, so that it is enough: `45 more seconds`, `3 more minutes`, `2 more hours`.
-fn rough(seconds: f64) -> String {
+#[must_use]
+pub fn rough(seconds: f64) -> String {
     let of = |count: f64, word: &str| {
         let ending = if count == 1.0 { "" } else { "s" };
         format!("{count:.0}{NBSP}more{NBSP}{word}{ending}")

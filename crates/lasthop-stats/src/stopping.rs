@@ -7,7 +7,10 @@
 //! stopping, and all intervals of a run that was stopped by them, are therefore computed at [`LOOKS_CONFIDENCE`], which
 //! brings their true coverage to between 93 and 97.5 % for any requested precision.
 
-use crate::{interval::Estimate, student};
+use crate::{
+    interval::{Estimate, Interval},
+    student,
+};
 
 /// The fewest rounds after which a run may stop for precision.
 pub const LEAST_ROUNDS: usize = 4;
@@ -68,6 +71,12 @@ pub fn more_data(log_ratio: &Estimate, margin: f64, confidence: f64) -> Option<f
         }
     }
     Some(high - 1.0)
+}
+
+/// The data that would bring an interval to ±`width`, as a multiple of the data so far, by the square-root law.
+#[must_use]
+pub fn data_for(ratio: &Interval, width: f64) -> f64 {
+    (ratio.log_half_width() / width.ln_1p()).powi(2)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use lasthop_analyse::{
 
 use crate::{
     units::NBSP,
-    wording::{Quantity, change},
+    wording::{Quantity, change, larger_budget, margin, rough},
 };
 
 /// Findings for reports.
@@ -22,6 +22,22 @@ pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
             text: line(finding, confidence),
         })
         .collect()
+}
+
+/// What would decide a limit that is undecided.
+fn longer(finding: &Finding<'_>) -> Option<String> {
+    let run = finding.subject.time?;
+    let seconds = finding.more_seconds()?;
+    Some(if seconds > 0.0 {
+        format!(
+            "; about {} would narrow it to ±{} ({})",
+            rough(seconds),
+            margin(finding.limit.precision()),
+            larger_budget(seconds, run.seconds, run.budget),
+        )
+    } else {
+        "; it is too close to the limit for a longer run to decide".to_owned()
+    })
 }
 
 /// `unix slower > 5%: exceeded by unix/pattern=echo: −12 %, 95 % interval −15 % to −9 % requests/s`
@@ -56,5 +72,48 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
             format!("the result must not be used: {first} ({id})")
         }
     };
-    format!("{limit}: {word} {}: {why}", subject.case).replace(NBSP, " ")
+    let longer = longer(finding).unwrap_or_default();
+    format!("{limit}: {word} {}: {why}{longer}", subject.case).replace(NBSP, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::limit::{self, Limit, Spent, Subject};
+    use lasthop_stats::Interval;
+
+    use super::*;
+
+    fn told([low, estimate, high]: [f64; 3]) -> String {
+        let limits: [Limit; 1] = ["new slower > 2%".parse().unwrap()];
+        let subjects = [Subject {
+            case: "new".to_owned(),
+            levels: [].into(),
+            judged: Ok((Metric::Throughput, Interval { estimate, low, high })),
+            time: Some(Spent {
+                seconds: 120.0,
+                budget: 120.0,
+            }),
+        }];
+        held(&limit::judge(&limits, &subjects).unwrap(), 0.95).remove(0).text
+    }
+
+    #[test]
+    fn an_undecided_limit_tells_what_would_decide_it() {
+        let said = told([0.952, 0.968, 0.984]);
+        assert!(
+            said.starts_with("new slower > 2%: undecided for new: requests/s (−3.2 %"),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("; about 4 more minutes would narrow it to ±1 % (--budget 6m)"),
+            "{said}"
+        );
+        let said = told([0.979, 0.981, 0.983]);
+        assert!(
+            said.ends_with("; it is too close to the limit for a longer run to decide"),
+            "{said}"
+        );
+        let said = told([0.95, 0.96, 0.97]);
+        assert!(said.contains("exceeded by new") && said.ends_with("%)"), "{said}");
+    }
 }
