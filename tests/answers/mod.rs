@@ -309,7 +309,7 @@ fn table(answers: &Answers) -> String {
 fn sampled(readme: &str, report: &str) -> String {
     let head = report.split("\n\n").take(3).collect::<Vec<_>>().join("\n\n");
     assert!(head.starts_with("Use ") && head.contains("  TCP: "), "{head}");
-    let sample = Regex::new(r"(?s)(\n\$ cargo run --release[^\n]*\n).*?(\n…\n```\n)").unwrap();
+    let sample = Regex::new(r"(?s)(\n\$ cargo run --profile quick[^\n]*\n).*?(\n…\n```\n)").unwrap();
     assert!(sample.is_match(readme));
     let sampled = sample.replace(readme, |found: &Captures<'_>| {
         format!("{}{head}{}", &found[1], &found[2])
