@@ -85,11 +85,12 @@ fn the_pages_of_real_runs_work() {
         return;
     }
     let lasthop = Lasthop::new();
-    // A busy machine needs the budget for two blocks; the precision ends it earlier on others.
-    let short = ["--budget", "60s", "--precision", "40%", "--trial", "200ms"];
-    let sockets = page(&lasthop, "sockets", &[&["sockets"], &short[..]].concat());
-    let query = ["postgres", "--only", "work=query"];
-    let postgres = page(&lasthop, "postgres", &[&query, &short[..]].concat());
+    let page_of = |run: &str| {
+        let run = format!("{run} --rounds 2 --blocks 2 --trial 100ms --budget 60s");
+        let words: Vec<&str> = run.split(' ').collect();
+        page(&lasthop, words[0], &words)
+    };
+    let [sockets, postgres] = ["sockets", "postgres --only work=query"].map(page_of);
     node(&["test.mjs", "plots", &sockets, &postgres]);
     // Whether a busy machine keeps the schedule, and so what is compared, is not this test's business.
     let rate = [
