@@ -20,7 +20,7 @@ use super::{
     cases::{self, MEDIAN},
     pairs::Compared,
     summary::Metric,
-    trials::{self, Place, Trials, grouped},
+    trials::{self, BlockId, Trials, grouped},
 };
 
 /// A figure of a case, whose logarithm has an interval if there are at least two blocks.
@@ -34,7 +34,7 @@ pub struct Figure {
 pub struct Absolute<'a> {
     trials: &'a Trials<'a>,
     /// Weights of blocks, by case and metric. If missing, all blocks count alike.
-    weights: HashMap<(&'a str, Metric), BTreeMap<Place, f64>>,
+    weights: HashMap<(&'a str, Metric), BTreeMap<BlockId, f64>>,
     /// The reference of a case, and the logarithm of the ratio to the reference.
     ratios: HashMap<(&'a str, Metric), (&'a str, f64)>,
     /// Cache of figures, because each case of a reference needs the reference's.
@@ -71,7 +71,7 @@ impl<'a> Absolute<'a> {
 
     /// Weight of a trial in the figure of its case.
     pub fn weight(&self, trial: &MeasuredTrial, metric: Metric) -> f64 {
-        let weight = |weights: &BTreeMap<Place, f64>| weights.get(&(trial.round, trial.block)).copied();
+        let weight = |weights: &BTreeMap<BlockId, f64>| weights.get(&(trial.round, trial.block)).copied();
         let weights = self.weights.get(&(trial.case.as_str(), metric));
         // A block without a ratio has no weight.
         weights.map_or(1.0, |weights| weight(weights).unwrap_or(0.0))

@@ -15,7 +15,7 @@ use super::{
     pairs::{Compared, Pairs},
     run_delay,
     summary::{Comparison, Metric, Verdict},
-    trials::{self, Place, Trials},
+    trials::{self, BlockId, Trials},
 };
 
 /// The fewest starts of the servers that show how a ratio varies between starts.
@@ -24,7 +24,7 @@ const LEAST_STARTS: usize = 2;
 /// The estimate of a comparison, with the weights of blocks.
 struct Basis {
     log_ratio: Estimate,
-    weights: Vec<(Place, f64)>,
+    weights: Vec<(BlockId, f64)>,
 }
 
 impl Basis {

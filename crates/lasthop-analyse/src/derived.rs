@@ -16,10 +16,10 @@ use lasthop_stats::{
 
 use super::{
     summary::{Derived, Measured, Outside},
-    trials::{Place, Trials, grouped},
+    trials::{BlockId, Trials, grouped},
 };
 
-pub type ByBlock<T> = BTreeMap<Place, T>;
+pub type ByBlock<T> = BTreeMap<BlockId, T>;
 
 pub fn derive_all(trials: &Trials) -> Vec<Derived> {
     let plans = &trials.data.header.derived;
@@ -107,7 +107,7 @@ fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
 }
 
 /// Points of the blocks that contain every case.
-fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (Place, Vec<(f64, &T)>)> {
+fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (BlockId, Vec<(f64, &T)>)> {
     let places = series.first().into_iter().flat_map(|(_, first)| first.keys());
     places.filter_map(|place| {
         let points: Option<Vec<_>> = series

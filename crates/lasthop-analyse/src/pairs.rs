@@ -8,14 +8,14 @@ use lasthop_stats::{
 
 use super::{
     summary::Comparison,
-    trials::{self, Place, Trials, grouped},
+    trials::{self, BlockId, Trials, grouped},
 };
 
 /// Trials of a case and of its reference in the same blocks.
 pub struct Pairs<'a> {
     pub case: &'a CasePlan,
     pub reference: &'a CasePlan,
-    pub blocks: Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)>,
+    pub blocks: Vec<(BlockId, &'a MeasuredTrial, &'a MeasuredTrial)>,
 }
 
 /// A comparison, with the logarithm of its ratio and the standard error.
@@ -23,7 +23,7 @@ pub struct Compared {
     pub comparison: Comparison,
     pub log_ratio: Estimate,
     /// Weights of blocks; empty if all count alike.
-    pub weights: Vec<(Place, f64)>,
+    pub weights: Vec<(BlockId, f64)>,
 }
 
 impl<'a> Pairs<'a> {
@@ -73,7 +73,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// Logarithms of the ratios of a quantity, each with its place.
-    pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (Place, f64)> {
+    pub fn placed(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> impl Iterator<Item = (BlockId, f64)> {
         self.blocks.iter().filter_map(move |&(place, ours, theirs)| {
             let value = (quantity(ours)? / quantity(theirs)?).ln();
             value.is_finite().then_some((place, value))

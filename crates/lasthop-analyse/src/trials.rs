@@ -23,10 +23,10 @@ use lasthop_stats::{
 use super::steady;
 
 /// Round and block.
-pub type Place = (u32, u32);
+pub type BlockId = (u32, u32);
 
 /// Trials of one case that have a result, in order.
-pub type CaseTrials<'a> = BTreeMap<Place, &'a MeasuredTrial>;
+pub type CaseTrials<'a> = BTreeMap<BlockId, &'a MeasuredTrial>;
 
 /// The role of the load generator, as an end of the link and as a user of CPU time.
 pub const DRIVER: &str = "driver";
@@ -180,7 +180,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Blocks in which both cases have a result.
-    pub fn pairs(&self, case: &str, reference: &str) -> Vec<(Place, &'a MeasuredTrial, &'a MeasuredTrial)> {
+    pub fn pairs(&self, case: &str, reference: &str) -> Vec<(BlockId, &'a MeasuredTrial, &'a MeasuredTrial)> {
         let (Some(ours), Some(theirs)) = (self.usable.get(case), self.usable.get(reference)) else {
             return vec![];
         };
@@ -237,7 +237,7 @@ impl<'a> Trials<'a> {
     }
 
     pub fn blocks(&self) -> u32 {
-        let seen: BTreeSet<Place> = self.every().map(|trial| (trial.round, trial.block)).collect();
+        let seen: BTreeSet<BlockId> = self.every().map(|trial| (trial.round, trial.block)).collect();
         u32::try_from(seen.len()).unwrap_or(u32::MAX)
     }
 
