@@ -13,8 +13,8 @@ const ALWAYS: [&str; 3] = ["load average", "seed", "programs"];
 const DIGITS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
+#[serde(rename = "Kind", rename_all = "snake_case")]
+pub enum FactKind {
     /// The machine, its kernel and its settings.
     Environment,
     /// Versions and digests of what was started.
@@ -28,13 +28,13 @@ pub enum Kind {
 /// Something that is not the same in every run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Differing {
-    pub kind: Kind,
+    pub kind: FactKind,
     pub name: String,
     /// By run; `null` where there is none, or where the record does not keep it.
     pub values: Vec<Option<String>>,
 }
 
-type Facts = IndexMap<(Kind, String), String>;
+type Facts = IndexMap<(FactKind, String), String>;
 
 /// Facts that differ between the runs, those of the environment first.
 #[must_use]
@@ -44,8 +44,8 @@ pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
         .iter()
         .map(|run| of(run, |case| runs.iter().all(|run| has(run, case))))
         .collect();
-    let keys: IndexSet<&(Kind, String)> = facts.iter().flat_map(IndexMap::keys).collect();
-    let one = |key: &(Kind, String)| {
+    let keys: IndexSet<&(FactKind, String)> = facts.iter().flat_map(IndexMap::keys).collect();
+    let one = |key: &(FactKind, String)| {
         let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(key).cloned()).collect();
         let differs = values.iter().any(|value| *value != values[0]);
         differs.then(|| Differing {
@@ -63,40 +63,40 @@ pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
 fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let header = &run.header;
     let mut facts = Facts::new();
-    fields(&mut facts, Kind::Environment, "", &run.environment);
-    facts.insert((Kind::Program, "lasthop".to_owned()), header.lasthop.clone());
+    fields(&mut facts, FactKind::Environment, "", &run.environment);
+    facts.insert((FactKind::Program, "lasthop".to_owned()), header.lasthop.clone());
     for (name, program) in run.environment.iter().flat_map(|environment| &environment.programs) {
-        facts.insert((Kind::Program, name.clone()), program.version.clone());
+        facts.insert((FactKind::Program, name.clone()), program.version.clone());
     }
     settings(&mut facts, &header.settings);
-    fields(&mut facts, Kind::Setting, "recipe of", &header.experiment.services);
+    fields(&mut facts, FactKind::Setting, "recipe of", &header.experiment.services);
     for (name, factor) in &header.factors {
         let levels = factor.levels.iter().map(ToString::to_string);
-        facts.insert((Kind::Setting, format!("levels of {name}")), joined(levels, ", "));
+        facts.insert((FactKind::Setting, format!("levels of {name}")), joined(levels, ", "));
     }
     for case in header.cases.iter().filter(|plan| is_shared(&plan.case)) {
-        fields(&mut facts, Kind::Setting, &case.case, &case.load);
+        fields(&mut facts, FactKind::Setting, &case.case, &case.load);
     }
     for (case, endpoint) in header.given.iter().flat_map(|given| &given.endpoints) {
-        facts.insert((Kind::Setting, format!("{case} URL")), endpoint.url.clone());
+        facts.insert((FactKind::Setting, format!("{case} URL")), endpoint.url.clone());
         if let Some(server) = &endpoint.server {
-            facts.insert((Kind::Program, format!("{case} server")), server.clone());
+            facts.insert((FactKind::Program, format!("{case} server")), server.clone());
         }
     }
     let Some(origin) = &header.origin else { return facts };
-    fields(&mut facts, Kind::Setting, "engine", &origin.engine);
+    fields(&mut facts, FactKind::Setting, "engine", &origin.engine);
     let short = |digest: &String| digest.chars().take(DIGITS).collect();
     for (of, digest) in &origin.executables {
-        facts.insert((Kind::Program, format!("executable of {of}")), short(digest));
+        facts.insert((FactKind::Program, format!("executable of {of}")), short(digest));
     }
     for (of, digest) in &origin.files {
-        facts.insert((Kind::File, of.clone()), short(digest));
+        facts.insert((FactKind::File, of.clone()), short(digest));
     }
     facts
 }
 
 fn settings(facts: &mut Facts, settings: &Settings) {
-    fields(facts, Kind::Setting, "", settings);
+    fields(facts, FactKind::Setting, "", settings);
     // The placement in words, below, tells more than numbers of CPUs field by field.
     facts.retain(|(_, name), _| !name.starts_with("placement "));
     let percent = |share: f64| format!("{} %", share * 100.0);
@@ -105,16 +105,16 @@ fn settings(facts: &mut Facts, settings: &Settings) {
         ("precision", percent(settings.precision)),
         ("margin", percent(settings.margin)),
     ];
-    facts.extend(words.map(|(name, text)| ((Kind::Setting, name.to_owned()), text)));
+    facts.extend(words.map(|(name, text)| ((FactKind::Setting, name.to_owned()), text)));
 }
 
 /// Adds every field of a value as text, by its name in words.
-fn fields(facts: &mut Facts, kind: Kind, place: &str, value: &impl Serialize) {
+fn fields(facts: &mut Facts, kind: FactKind, place: &str, value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     flatten(facts, kind, place, &value);
 }
 
-fn flatten(facts: &mut Facts, kind: Kind, place: &str, value: &Value) {
+fn flatten(facts: &mut Facts, kind: FactKind, place: &str, value: &Value) {
     if ALWAYS.contains(&place) {
         return;
     }
@@ -245,7 +245,7 @@ mod tests {
         let found = differing(&[&old, &new]);
         assert_eq!(
             (found.len(), found[0].kind, &*found[0].name),
-            (1, Kind::File, "experiment.toml")
+            (1, FactKind::File, "experiment.toml")
         );
         assert_eq!(found[0].values, [Some("a".repeat(DIGITS)), Some("c".repeat(DIGITS))]);
     }

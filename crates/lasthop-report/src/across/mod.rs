@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use lasthop_analyse::{
     across::{
         Side,
-        facts::{Differing, Kind},
+        facts::{Differing, FactKind},
     },
     groups::{Compared, Group, groups},
     summary::{Held, Metric, Summary},
@@ -36,11 +36,11 @@ use crate::text;
 /// The longest list of differences that is open; a longer list is folded.
 const MANY: usize = 12;
 /// Kinds of differences, and their names in a report.
-const KINDS: [(Kind, &str); 4] = [
-    (Kind::Environment, "machine"),
-    (Kind::Program, "programs"),
-    (Kind::Setting, "settings"),
-    (Kind::File, "files"),
+const KINDS: [(FactKind, &str); 4] = [
+    (FactKind::Environment, "machine"),
+    (FactKind::Program, "programs"),
+    (FactKind::Setting, "settings"),
+    (FactKind::File, "files"),
 ];
 
 /// A result of several runs.

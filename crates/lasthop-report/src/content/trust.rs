@@ -23,27 +23,27 @@ const SHOWN: usize = 3;
 const MANY: usize = 3;
 
 /// The findings of a check that are equally severe.
-struct Kind<'a> {
+struct CheckFindings<'a> {
     severity: Severity,
     id: &'a str,
     findings: Vec<&'a Check>,
 }
 
 /// Kinds of findings, the most severe first, then by the importance of the subject.
-fn kinds(summary: &Summary) -> Vec<Kind<'_>> {
+fn check_findings(summary: &Summary) -> Vec<CheckFindings<'_>> {
     let mut found: IndexMap<(Severity, &str), Vec<&Check>> = IndexMap::new();
     for check in &summary.checks {
         found.entry((check.severity, &check.id)).or_default().push(check);
     }
     let kinds = found.into_iter();
-    let mut kinds: Vec<Kind> = kinds
-        .map(|((severity, id), findings)| Kind { severity, id, findings })
+    let mut kinds: Vec<CheckFindings> = kinds
+        .map(|((severity, id), findings)| CheckFindings { severity, id, findings })
         .collect();
     kinds.sort_by_key(|kind| Reverse(kind.severity));
     kinds
 }
 
-fn title(kinds: &[Kind<'_>]) -> &'static str {
+fn title(kinds: &[CheckFindings<'_>]) -> &'static str {
     if kinds.iter().all(|kind| kind.severity == Severity::Note) {
         "Notes"
     } else {
@@ -54,7 +54,7 @@ fn title(kinds: &[Kind<'_>]) -> &'static str {
 /// The meaning of the most severe findings for the answer. Notes are only counted, unless there is nothing else or an
 /// option requests them.
 pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
-    let kinds = kinds(summary);
+    let kinds = check_findings(summary);
     if kinds.is_empty() {
         let has_figures = summary.cases.iter().any(|case| case.metrics.is_some());
         let none = Block::legend("No check found a reason to doubt this result.");
@@ -74,7 +74,7 @@ pub fn section(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
 }
 
 /// `unix (hello): Requests failed; the figures are those of the others (errors)`
-fn line(kind: &Kind<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
+fn line(kind: &CheckFindings<'_>, summary: &Summary, groups: &[Group<'_>]) -> Text {
     let mut cases: Vec<_> = kind.findings.iter().map(|check| check.case.as_deref()).collect();
     cases.dedup();
     let only = match cases[..] {
@@ -108,7 +108,7 @@ fn led(id: &str, tone: Tone) -> Tone {
     }
 }
 
-fn meaning<'a>(kind: &Kind<'a>) -> &'a str {
+fn meaning<'a>(kind: &CheckFindings<'a>) -> &'a str {
     match CheckMeaning::of(kind.id) {
         Some(known) => known.meaning(kind.severity),
         None => fragment(&kind.findings[0].effect),
@@ -116,7 +116,7 @@ fn meaning<'a>(kind: &Kind<'a>) -> &'a str {
 }
 
 /// `and 2 more doubts and 1 note`
-fn counted(rest: &[Kind<'_>], only_notes: bool) -> Option<Block> {
+fn counted(rest: &[CheckFindings<'_>], only_notes: bool) -> Option<Block> {
     let notes = rest.iter().filter(|kind| kind.severity == Severity::Note).count();
     let counts = [
         (rest.len() - notes, "more doubt"),
@@ -129,7 +129,7 @@ fn counted(rest: &[Kind<'_>], only_notes: bool) -> Option<Block> {
 
 /// All findings with their effects and figures.
 pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
-    let kinds = kinds(summary);
+    let kinds = check_findings(summary);
     let title = format!("{} with evidence", title(&kinds));
     let mut blocks = Vec::new();
     for kind in &kinds {
@@ -149,7 +149,7 @@ pub fn evidence(summary: &Summary, groups: &[Group<'_>]) -> Option<Section> {
 }
 
 /// The effect of a check on the result.
-fn head(kind: &Kind<'_>) -> Text {
+fn head(kind: &CheckFindings<'_>) -> Text {
     let (word, tone) = match kind.severity {
         Severity::Invalid => ("invalid", Tone::Bad),
         Severity::Doubt => ("doubt", Tone::Warning),
@@ -300,7 +300,7 @@ mod tests {
     fn a_single_case_is_named() {
         let mut summary = fixtures::three_transports();
         let said = |summary: &Summary, id| {
-            let kind = &kinds(summary)[0];
+            let kind = &check_findings(summary)[0];
             assert_eq!(kind.id, id);
             line(kind, summary, &groups(summary)).to_string()
         };
@@ -319,7 +319,7 @@ mod tests {
     fn a_check_of_another_version_leads_nowhere() {
         let mut summary = fixtures::three_transports();
         summary.checks = vec![check("](http://x)", Severity::Doubt, None)];
-        let line = line(&kinds(&summary)[0], &summary, &groups(&summary));
+        let line = line(&check_findings(&summary)[0], &summary, &groups(&summary));
         assert_eq!(line.to_string(), "p = 0.01 after Holm (](http://x))");
         assert!(line.0.iter().all(|(tone, _)| *tone != Tone::Check), "{line:?}");
     }
