@@ -11,7 +11,7 @@ use lasthop_fleet::{
     client::{self, Event, Nodes, Outcome, Where},
     files::{FOLDER, Files},
     layout::{Addresses, GIVEN, Layouts},
-    manifest::{EXPERIMENT, Fleet, LABEL, Place, new_id},
+    manifest::{EXPERIMENT, Fleet, LABEL, NodeAffinity, new_id},
     wire::{self, Heard, Received, WireError},
     worker,
 };
@@ -152,10 +152,10 @@ fn export(arguments: &args::FleetExport) -> Result<(), CliError> {
     let job = |(number, node): (usize, Option<&String>)| {
         let machine = node.map(|node| ("machine".to_owned(), node.clone()));
         let labels: Vec<(String, String)> = machine.into_iter().chain(arguments.labels.iter().cloned()).collect();
-        let place = node.cloned().map_or_else(|| Place::Any, Place::Node);
+        let affinity = node.cloned().map_or_else(|| NodeAffinity::Any, NodeAffinity::Node);
         match &layouts {
-            None => Ok(fleet.job(number, &place, &labels)),
-            Some(layouts) => layouts.job(&fleet, number, &place, &labels, &Default::default()),
+            None => Ok(fleet.job(number, &affinity, &labels)),
+            Some(layouts) => layouts.job(&fleet, number, &affinity, &labels, &Default::default()),
         }
     };
     let nodes = match &arguments.node[..] {

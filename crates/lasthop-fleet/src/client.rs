@@ -19,7 +19,7 @@ use member::Member;
 
 use crate::{
     layout::{Layout, Layouts},
-    manifest::{Fleet, Place},
+    manifest::{Fleet, NodeAffinity},
     wire::Received,
 };
 
@@ -271,9 +271,9 @@ fn begin(
     per_node: u32,
     member: &mut Member,
 ) -> Result<(), String> {
-    let place = Place::Node(member.node.clone());
+    let affinity = NodeAffinity::Node(member.node.clone());
     let Some(layouts) = layouts else {
-        member.begin(cluster.create(&fleet.job(number, &place, &member.labels))?);
+        member.begin(cluster.create(&fleet.job(number, &affinity, &member.labels))?);
         return Ok(());
     };
     if !member.has_companions() {
@@ -291,7 +291,7 @@ fn begin(
         }
     }
     if let Some(addresses) = member.addresses() {
-        let job = layouts.job(fleet, number, &place, &member.labels, &addresses)?;
+        let job = layouts.job(fleet, number, &affinity, &member.labels, &addresses)?;
         member.begin(cluster.create(&job)?);
     }
     Ok(())

@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::{
     files::{FOLDER, Files},
-    manifest::{Fleet, NOBODY, POD_ADDRESS, Place, SERVICE, SOCKETS, Server, render},
+    manifest::{Fleet, NOBODY, NodeAffinity, POD_ADDRESS, SERVICE, SOCKETS, Server, render},
 };
 
 /// The endpoints that the driver compares.
@@ -288,9 +288,9 @@ impl Layouts {
         runs: u32,
     ) -> Result<Companion, String> {
         let [behind, _] = self.services(layout, &Addresses::new())?;
-        let place = match layout {
-            Layout::OtherNode => Place::NotOn(node.to_owned()),
-            _ => Place::Node(node.to_owned()),
+        let affinity = match layout {
+            Layout::OtherNode => NodeAffinity::NotOn(node.to_owned()),
+            _ => NodeAffinity::Node(node.to_owned()),
         };
         let name = format!("{}-{}", fleet.name(number), layout.name());
         let port = |placed: &Placed| match placed.service.endpoint.address {
@@ -303,7 +303,7 @@ impl Layouts {
             ports: behind.iter().filter_map(port).collect(),
         });
         let pod = Servers::new(&behind)?;
-        let mut job = fleet.driver(number, &place, &[]);
+        let mut job = fleet.driver(number, &affinity, &[]);
         job.name = name;
         // The Pod serves every run of the node, one after another.
         job.deadline = (fleet.deadline() * runs).as_secs();
@@ -362,12 +362,12 @@ impl Layouts {
         &self,
         fleet: &Fleet,
         number: usize,
-        place: &Place,
+        affinity: &NodeAffinity,
         labels: &[(String, String)],
         addresses: &Addresses,
     ) -> Result<String, String> {
         let pod = self.pod(addresses)?;
-        let mut job = fleet.driver(number, place, labels);
+        let mut job = fleet.driver(number, affinity, labels);
         (job.files, job.servers) = (&pod.files, &pod.servers);
         Ok(job.render())
     }
@@ -448,7 +448,7 @@ mod tests {
             (Layout::Service, "10.1.0.1".parse().unwrap()),
             (Layout::OtherNode, "10.2.0.2".parse().unwrap()),
         ]);
-        let job = layouts.job(&fleet(), 0, &Place::Any, &[], &addresses).unwrap();
+        let job = layouts.job(&fleet(), 0, &NodeAffinity::Any, &[], &addresses).unwrap();
         let expected = [
             "tcp-gunicorn",
             "tcp-nginx",
@@ -521,7 +521,9 @@ mod tests {
     fn every_pod_is_one_that_the_restricted_standard_admits() {
         let layouts = layouts("redis", &Layout::ALL).unwrap();
         let companions = layouts.companions(&fleet(), 0, "n1", 1).unwrap();
-        let driver = layouts.job(&fleet(), 0, &Place::Any, &[], &Addresses::new()).unwrap();
+        let driver = layouts
+            .job(&fleet(), 0, &NodeAffinity::Any, &[], &Addresses::new())
+            .unwrap();
         for job in companions.into_iter().map(|one| one.job).chain([driver]) {
             let count = |part: &str| job.matches(part).count();
             for part in ["runAsNonRoot: true", "runAsUser: 65534", "type: RuntimeDefault"] {

@@ -130,9 +130,8 @@ pub struct Fleet {
     pub root: bool,
 }
 
-/// The node of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NodeAffinity {
     /// The node of this name.
     Node(String),
     /// Any node but this one.
@@ -156,12 +155,12 @@ impl Fleet {
     }
 
     /// Job number `number`, whose record has these labels, as YAML.
-    pub fn job(&self, number: usize, place: &Place, labels: &[(String, String)]) -> String {
-        self.driver(number, place, labels).render()
+    pub fn job(&self, number: usize, node: &NodeAffinity, labels: &[(String, String)]) -> String {
+        self.driver(number, node, labels).render()
     }
 
     /// Like [`Self::job`], as a value.
-    pub(crate) fn driver<'a>(&'a self, number: usize, place: &'a Place, labels: &[(String, String)]) -> Job<'a> {
+    pub(crate) fn driver<'a>(&'a self, number: usize, node: &'a NodeAffinity, labels: &[(String, String)]) -> Job<'a> {
         let linger = format!("{}s", LINGER.as_secs());
         let words = ["fleet", "worker", "--linger", &linger, "--"].map(str::to_owned);
         let labels = labels
@@ -172,10 +171,10 @@ impl Fleet {
             .chain(self.arguments.iter().cloned())
             .chain(labels)
             .chain(["--no-progress".to_owned()]);
-        let (operator, node) = match place {
-            Place::Any => ("In", None),
-            Place::Node(name) => ("In", Some(name.as_str())),
-            Place::NotOn(name) => ("NotIn", Some(name.as_str())),
+        let (operator, node) = match node {
+            NodeAffinity::Any => ("In", None),
+            NodeAffinity::Node(name) => ("In", Some(name.as_str())),
+            NodeAffinity::NotOn(name) => ("NotIn", Some(name.as_str())),
         };
         Job {
             fleet: &self.id,
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn a_job_ends_by_itself_and_leaves_nothing() {
         let machine = ("machine".to_owned(), "n1".to_owned());
-        let job = fleet(2).job(3, &Place::Node("n1".to_owned()), &[machine]);
+        let job = fleet(2).job(3, &NodeAffinity::Node("n1".to_owned()), &[machine]);
         for part in [
             &format!("    {LABEL}: "),
             "  backoffLimit: 0\n",
@@ -240,7 +239,7 @@ mod tests {
             assert!(job.contains(part), "{part}: {job}");
         }
         assert!(job.lines().all(|line| !line.trim().is_empty()), "{job}");
-        let anywhere = fleet(0).job(0, &Place::Any, &[]);
+        let anywhere = fleet(0).job(0, &NodeAffinity::Any, &[]);
         assert!(
             !anywhere.contains("resources:") && !anywhere.contains("affinity:"),
             "{anywhere}"
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_job_is_one_that_the_restricted_standard_admits_unless_root_is_asked_for() {
-        let pod = |root| Fleet { root, ..fleet(0) }.job(0, &Place::Any, &[]);
+        let pod = |root| Fleet { root, ..fleet(0) }.job(0, &NodeAffinity::Any, &[]);
         let restricted = pod(false);
         for part in [
             "runAsNonRoot: true",
@@ -268,7 +267,7 @@ mod tests {
         let text = "title = \"Mine\"\n\u{7f}\u{85}\u{2028}é";
         let path = std::path::Path::new("experiment/mine/experiment.toml");
         files.add(path, text.as_bytes().to_vec()).unwrap();
-        let job = Fleet { files, ..fleet(0) }.job(0, &Place::Any, &[]);
+        let job = Fleet { files, ..fleet(0) }.job(0, &NodeAffinity::Any, &[]);
         for part in [
             r#"        lasthop/file-0: "title = \"Mine\"\n\u007f\u0085\u2028é""#,
             "              - path: \"experiment/mine/experiment.toml\"\n",
