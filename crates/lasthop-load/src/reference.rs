@@ -80,8 +80,8 @@ pub fn learn_each(
     go_on: impl FnMut() -> bool,
 ) -> Result<(Several, Vec<String>, bool), Failure> {
     let asked = several.requests.iter().map(|request| request.protocol.clone());
-    let mut all = [Asked::new(spec, asked)];
-    take(&mut all, ROUNDS, go_on).map_err(|(_, asked, failure)| {
+    let mut all = [Sampler::new(spec, asked)];
+    gather(&mut all, ROUNDS, go_on).map_err(|(_, asked, failure)| {
         let name = &several.requests[asked].name;
         Weighted::failed(name, failure)
     })?;
@@ -100,12 +100,12 @@ pub fn learn_each(
 pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Result<Vec<Reference>, (usize, Failure)> {
     let asked = |spec: &&Spec| {
         let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
-        Asked::new(spec, asked)
+        Sampler::new(spec, asked)
     };
-    let mut all: Vec<Asked> = specs.iter().map(asked).collect();
+    let mut all: Vec<Sampler> = specs.iter().map(asked).collect();
     let rounds = if many { ROUNDS } else { 1 };
-    take(&mut all, rounds, go_on).map_err(|(endpoint, _, failure)| (endpoint, failure))?;
-    let reference = |asked: Asked| Reference {
+    gather(&mut all, rounds, go_on).map_err(|(endpoint, _, failure)| (endpoint, failure))?;
+    let reference = |asked: Sampler| Reference {
         protocol: asked.spec.protocol.clone(),
         unchecked: None,
         closes: asked.closes,
@@ -119,16 +119,16 @@ pub fn sampled(specs: &[&Spec], many: bool, go_on: impl FnMut() -> bool) -> Resu
 /// and may be of any length.
 pub fn closes(spec: &Spec, go_on: impl FnMut() -> bool) -> Result<bool, Failure> {
     let asked = (!spec.protocol.kind().own).then(|| spec.protocol.clone());
-    let mut all = [Asked {
+    let mut all = [Sampler {
         forgets: true,
-        ..Asked::new(spec, asked)
+        ..Sampler::new(spec, asked)
     }];
-    take(&mut all, 1, go_on).map_err(|(.., failure)| failure)?;
+    gather(&mut all, 1, go_on).map_err(|(.., failure)| failure)?;
     Ok(all[0].closes)
 }
 
 /// An endpoint with its requests and their replies.
-struct Asked {
+struct Sampler {
     spec: Spec,
     /// Whether no bytes of replies are kept.
     forgets: bool,
@@ -154,7 +154,7 @@ impl Question {
     }
 }
 
-impl Asked {
+impl Sampler {
     fn new(spec: &Spec, asked: impl IntoIterator<Item = Protocol>) -> Self {
         let question = |protocol| Question {
             protocol,
@@ -216,7 +216,7 @@ impl Asked {
         sample::converse(spec, go_on, conversation).unwrap_or_else(|failure| Err((0, failure)))
     }
 
-    /// Like [`Asked::converse`], repeated until each request has its correct replies, unless too many are wrong.
+    /// Like [`Sampler::converse`], repeated until each request has its correct replies, unless too many are wrong.
     fn insist(&mut self, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, Failure)> {
         loop {
             match self.converse(&mut go_on) {
@@ -241,7 +241,7 @@ impl Asked {
 
 /// Takes samples in turn, over a while. Some of the first replies of each endpoint must be correct, and no fewer than
 /// the wrong ones; later errors are left to the load.
-fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, usize, Failure)> {
+fn gather(all: &mut [Sampler], rounds: u32, mut go_on: impl FnMut() -> bool) -> Result<(), (usize, usize, Failure)> {
     let begin = Instant::now();
     for round in 0..rounds {
         let is_needed = round
@@ -250,7 +250,7 @@ fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Resu
             } else {
                 1
             };
-        let has_enough = begin.elapsed() > SPAN_MAX || all.iter().map(Asked::bytes).sum::<usize>() > BYTES_MAX;
+        let has_enough = begin.elapsed() > SPAN_MAX || all.iter().map(Sampler::bytes).sum::<usize>() > BYTES_MAX;
         if has_enough && !is_needed {
             break;
         }
@@ -280,7 +280,7 @@ fn take(all: &mut [Asked], rounds: u32, mut go_on: impl FnMut() -> bool) -> Resu
 }
 
 /// Fails if most replies to any request are wrong, unless there was only one round.
-fn settled(all: &[Asked], rounds: u32) -> Result<(), (usize, usize, Failure)> {
+fn settled(all: &[Sampler], rounds: u32) -> Result<(), (usize, usize, Failure)> {
     if rounds == 1 {
         return Ok(());
     }

@@ -23,7 +23,7 @@ use lasthop_protocol::{
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
-use worker::{Asked, Worker};
+use worker::{Worker, WorkerTrial};
 
 pub use crate::supervisor::{Onlooker, supervised};
 use crate::{
@@ -207,7 +207,7 @@ impl Case {
         let threads = self.workers.len() as u64;
         let batches = requests.map(|requests| requests.div_ceil(self.batch));
         for (index, worker) in (0..).zip(&self.workers) {
-            worker.begin(Asked {
+            worker.begin(WorkerTrial {
                 phases,
                 stages: Arc::clone(&stages),
                 batches: batches.map(|batches| batches / threads + u64::from(index < batches % threads)),

@@ -24,9 +24,8 @@ use crate::{
     transport::{Connector, Watch},
 };
 
-/// A trial to run.
 #[derive(Clone)]
-pub struct Asked {
+pub struct WorkerTrial {
     pub phases: TrialPhases,
     /// Stages that pace an open loop instead of its rate; none in an ordinary trial.
     pub stages: Arc<[LoadStage]>,
@@ -36,7 +35,7 @@ pub struct Asked {
 
 pub struct Worker {
     /// `None` once the worker is told to end.
-    trials: Option<Sender<Asked>>,
+    trials: Option<Sender<WorkerTrial>>,
     opened: Receiver<Result<(), Failure>>,
     records: Receiver<WorkerRecord>,
     thread: Option<JoinHandle<()>>,
@@ -92,11 +91,11 @@ impl Worker {
         Arc::clone(&self.watch)
     }
 
-    pub fn begin(&self, asked: Asked) {
+    pub fn begin(&self, trial: WorkerTrial) {
         self.watch.carry_on();
         if let Some(trials) = &self.trials {
             // A dead worker is noticed when its record does not come.
-            let _ = trials.send(asked);
+            let _ = trials.send(trial);
         }
     }
 
@@ -117,9 +116,9 @@ impl Drop for Worker {
     }
 }
 
-fn serve(own: &mut Loop, trials: &Receiver<Asked>, records: &Sender<WorkerRecord>) {
-    for asked in trials {
-        if records.send(own.trial(&asked)).is_err() {
+fn serve(own: &mut Loop, trials: &Receiver<WorkerTrial>, records: &Sender<WorkerRecord>) {
+    for trial in trials {
+        if records.send(own.trial(&trial)).is_err() {
             return;
         }
     }
@@ -164,10 +163,10 @@ impl Loop {
         }
     }
 
-    fn trial(&mut self, asked: &Asked) -> WorkerRecord {
+    fn trial(&mut self, trial: &WorkerTrial) -> WorkerRecord {
         match self {
-            Self::Blocking(blocking) => blocking.trial(asked.phases, asked.batches),
-            Self::Epoll(epoll) => epoll.trial(asked.phases, &asked.stages, asked.batches),
+            Self::Blocking(blocking) => blocking.trial(trial.phases, trial.batches),
+            Self::Epoll(epoll) => epoll.trial(trial.phases, &trial.stages, trial.batches),
         }
     }
 }

@@ -47,7 +47,7 @@ fn mean_ns() -> f64 {
 
 /// Results of trials: requests per second, and the mean latency in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct Estimates {
     rate: f64,
     mean: f64,
 }
@@ -62,8 +62,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn said(&self) -> Said {
-        Said {
+    fn estimates(&self) -> Estimates {
+        Estimates {
             rate: self.answers / self.elapsed * 1e9,
             mean: self.time / self.timed,
         }
@@ -72,7 +72,7 @@ impl Sums {
 
 /// Simulates a closed loop over connections to a server whose workers take requests in order. Each trial begins idle,
 /// as after another case's turn. Returns results by the recorder's rule, and from requests that end in the window.
-fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
+fn simulate(workers: usize, phases: TrialPhases) -> [Estimates; 2] {
     let mut random = Random(workers as u64);
     let mut ours = Sums::default();
     let mut cut_off = Sums::default();
@@ -123,27 +123,27 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Said; 2] {
         ours.time += record.service.sum();
         ours.timed += record.service.count() as f64;
     }
-    [ours.said(), cut_off.said()]
+    [ours.estimates(), cut_off.estimates()]
 }
 
 /// Relative errors of the results.
-fn error(said: Said, workers: usize) -> Said {
+fn error(estimates: Estimates, workers: usize) -> Estimates {
     let workers = workers as f64;
-    let truth = Said {
+    let truth = Estimates {
         rate: workers / mean_ns() * 1e9,
         mean: mean_ns() * CONNECTIONS as f64 / workers,
     };
-    Said {
-        rate: said.rate / truth.rate - 1.0,
-        mean: said.mean / truth.mean - 1.0,
+    Estimates {
+        rate: estimates.rate / truth.rate - 1.0,
+        mean: estimates.mean / truth.mean - 1.0,
     }
 }
 
 #[test]
 fn a_window_has_no_bias_where_what_ends_in_a_trial_has() {
     for workers in [CONNECTIONS as usize, 4] {
-        let [fitting, _] = simulate(workers, FITTING).map(|said| error(said, workers));
-        let [_, cut_off] = simulate(workers, SHORT).map(|said| error(said, workers));
+        let [fitting, _] = simulate(workers, FITTING).map(|estimates| error(estimates, workers));
+        let [_, cut_off] = simulate(workers, SHORT).map(|estimates| error(estimates, workers));
         assert!(
             fitting.rate.abs() < 0.02 && fitting.mean.abs() < 0.02,
             "{workers} workers: {fitting:?}"

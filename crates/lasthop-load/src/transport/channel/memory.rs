@@ -34,9 +34,9 @@ const ROOM: u32 = 2;
 
 /// A word in a cache line of its own.
 #[repr(C, align(64))]
-struct Word(AtomicU32);
+struct CachePadded(AtomicU32);
 
-impl Deref for Word {
+impl Deref for CachePadded {
     type Target = AtomicU32;
 
     #[inline]
@@ -48,10 +48,10 @@ impl Deref for Word {
 #[repr(C)]
 struct Ring {
     /// Total bytes written and read, modulo 2³².
-    written: Word,
-    read: Word,
+    written: CachePadded,
+    read: CachePadded,
     /// Not 0 once the writer or the reader has ended.
-    ended: Word,
+    ended: CachePadded,
     bytes: UnsafeCell<[u8; CAPACITY as usize]>,
 }
 
@@ -59,9 +59,9 @@ struct Ring {
 #[repr(C)]
 struct Bed {
     /// Changes at each wake-up.
-    bell: Word,
+    bell: CachePadded,
     /// What the side waits for; 0 while awake.
-    wants: Word,
+    wants: CachePadded,
 }
 
 /// Initially all zero. The server is side 0: it writes the first ring and sleeps in the first bed.
