@@ -22,7 +22,7 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
         Stream::Passed(passed) => passed.proof()?,
         // Neither end of a socketpair has a name; the kernel's name of the descriptor takes its place.
         _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.fd())?),
-        _ => (address::family(peer.domain(), kind), name(&peer)),
+        _ => (address::family(peer.domain(), kind), peer_name(&peer)),
     };
     let (tls_version, tls_cipher) = session(stream);
     let is_tcp = peer.as_socket().is_some() && kind == Type::STREAM;
@@ -47,7 +47,7 @@ fn size(asked: Option<u32>, read: impl FnOnce() -> io::Result<usize>) -> io::Res
 }
 
 /// An abstract name is written with a leading `@`, as `ss` does.
-fn name(peer: &SockAddr) -> String {
+fn peer_name(peer: &SockAddr) -> String {
     if let Some(tcp) = peer.as_socket() {
         return tcp.to_string();
     }

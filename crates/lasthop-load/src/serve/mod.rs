@@ -164,7 +164,7 @@ impl Server {
         }
         loop {
             match self.listener.accept() {
-                Ok(Some(accepted)) => self.take(accepted),
+                Ok(Some(accepted)) => self.serve_client(accepted),
                 // Clients stay in the queue while descriptors or memory are lacking: without a pause this would spin.
                 Ok(None) => clock::sleep(SHORTAGE_PAUSE_NS),
                 // The error of `accept` after the listener was shut down.
@@ -175,7 +175,7 @@ impl Server {
     }
 
     /// Serves a client. Its failure neither ends the server nor is reported.
-    fn take(&self, accepted: socket2::Socket) {
+    fn serve_client(&self, accepted: socket2::Socket) {
         if self.connections.pattern == Pattern::Hello {
             let _ = self.connections.hello(accepted);
             return;

@@ -139,7 +139,7 @@ impl Connector {
         })?;
         if let Some(channel) = self.channel {
             let name = channel.name();
-            let taken = channel::take(channel, socket).map_err(|error| match error.kind() {
+            let taken = channel::receive_channel(channel, socket).map_err(|error| match error.kind() {
                 _ if watch.is_overdue() => Failure::timeout("connect"),
                 io::ErrorKind::InvalidData => Failure::protocol(format!("what the server hands over is no {name}")),
                 _ => Failure::connect(&error),

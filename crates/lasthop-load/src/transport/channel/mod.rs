@@ -101,7 +101,7 @@ fn make(channel: Transport, control: &Socket) -> io::Result<Made> {
 /// # Errors
 ///
 /// The error of a system call; `InvalidData` for a channel of another kind.
-pub fn take(channel: Transport, control: Socket) -> io::Result<Stream> {
+pub fn receive_channel(channel: Transport, control: Socket) -> io::Result<Stream> {
     let given = taken(&control)?;
     let medium = match (channel, <[OwnedFd; 2]>::try_from(given)) {
         (Transport::Socketpair, Err(given)) => {
