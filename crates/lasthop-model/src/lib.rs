@@ -6,7 +6,7 @@
 //! | [`program`], [`manager`] | an executable: how to find and install it |
 //! | [`binding`] | the directories and addresses that a run gives to its services |
 //! | [`service`], [`container`] | a service with everything filled in |
-//! | [`place`] | how and where a service was started |
+//! | [`started`] | how and where a service was started |
 //! | [`quantity`] | durations and shares as people write them |
 //! | [`engine`] | container engines |
 //! | [`driver`] | the driver: lasthop or a classic tool, and where it runs |
@@ -21,7 +21,6 @@ pub mod engine;
 pub mod level;
 pub mod manager;
 pub mod observation;
-pub mod place;
 pub mod profile;
 pub mod program;
 pub mod quantity;
@@ -30,3 +29,4 @@ pub mod record;
 pub mod run_name;
 pub mod selection;
 pub mod service;
+pub mod started;

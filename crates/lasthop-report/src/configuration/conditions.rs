@@ -14,7 +14,7 @@ pub fn all(link: &ExperimentSummary, plan: &CasePlan, proof: &CaseProof, served:
     let from = if link.from == "driver" { "clients" } else { &link.from };
     let mut found = Vec::new();
     if let Some(server) = served.iter().find(|one| service_of(&one.name) == link.to) {
-        found.extend(address(&server.place.endpoint.address, from, &server.name));
+        found.extend(address(&server.started.endpoint.address, from, &server.name));
     }
     if let Some(wanted) = proof.link.as_ref().and_then(|link| link.wanted.as_ref()) {
         found.push(format!("connections are used as in the measurement: {wanted}"));
@@ -25,7 +25,7 @@ pub fn all(link: &ExperimentSummary, plan: &CasePlan, proof: &CaseProof, served:
             rate_text(rate)
         ));
     }
-    for condition in served.iter().flat_map(|one| &one.place.conditions) {
+    for condition in served.iter().flat_map(|one| &one.started.conditions) {
         if !found.contains(condition) {
             found.push(condition.clone());
         }

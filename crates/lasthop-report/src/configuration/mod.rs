@@ -12,10 +12,10 @@ use indexmap::IndexMap;
 use lasthop_analyse::summary::{Comparison, Summary, Verdict};
 use lasthop_model::{
     binding::{APP, service_of},
-    place::{PLACE, Place},
     quantity::joined,
     record::{CasePlan, CaseProof},
     service::stays_inside,
+    started::{PLACE, StartedService},
 };
 use lasthop_record::RunData;
 use lasthop_system::{files, names::Names};
@@ -43,7 +43,7 @@ struct Configurations<'a> {
 /// A service that ran.
 struct Served {
     name: String,
-    place: Place,
+    started: StartedService,
     /// The service's folder in the record.
     folder: PathBuf,
 }
@@ -125,8 +125,8 @@ impl<'a> Configurations<'a> {
         let mut parts = vec![("What must be true".to_owned(), joined(conditions, "\n"))];
         for one in served {
             let mut add = |what: &str, text: String| parts.push((format!("{}: {what}", one.name), text));
-            add("command", command(&one.place));
-            for path in &one.place.files {
+            add("command", command(&one.started));
+            for path in &one.started.files {
                 add(&path.to_string_lossy(), self.text(&one.folder.join(path))?);
             }
             let app = self.record.join(&one.folder).join(APP);
@@ -135,7 +135,7 @@ impl<'a> Configurations<'a> {
             }
         }
         for (_, text) in &mut parts {
-            let secrets = served.iter().map(|one| &one.place.secret);
+            let secrets = served.iter().map(|one| &one.started.secret);
             for secret in secrets.filter(|secret| !secret.is_empty()) {
                 *text = text.replace(secret, PASSWORD);
             }
@@ -154,11 +154,11 @@ impl<'a> Configurations<'a> {
         let one = |name: String| {
             let folder = stack.join(&name);
             let path = folder.join(PLACE);
-            let place = serde_json::from_str(&self.text(&path)?);
-            let place: Place = place.map_err(|cause| self.incomplete(&path, cause))?;
-            match place.files.iter().find(|file| !stays_inside(file)) {
+            let started = serde_json::from_str(&self.text(&path)?);
+            let started: StartedService = started.map_err(|cause| self.incomplete(&path, cause))?;
+            match started.files.iter().find(|file| !stays_inside(file)) {
                 Some(outside) => Err(self.incomplete(&path, format!("`{}` is outside the record", outside.display()))),
-                None => Ok(Served { name, place, folder }),
+                None => Ok(Served { name, started, folder }),
             }
         };
         names.into_iter().map(one).collect()
@@ -183,15 +183,15 @@ impl<'a> Configurations<'a> {
 }
 
 /// A shell command line, beginning with the environment.
-fn command(place: &Place) -> String {
+fn command(started: &StartedService) -> String {
     // A fully quoted NAME=value would be a command.
     let quoted = |value: &str| shlex::try_quote(value).map_or_else(|_| value.to_owned(), |text| text.into_owned());
-    let environment = place.environment.iter();
+    let environment = started.environment.iter();
     let environment: String = environment
         .map(|(key, value)| format!("{key}={} ", quoted(value)))
         .collect();
-    let words = place.command.iter().map(String::as_str);
-    environment + &shlex::try_join(words).unwrap_or_else(|_| place.command.join(" "))
+    let words = started.command.iter().map(String::as_str);
+    environment + &shlex::try_join(words).unwrap_or_else(|_| started.command.join(" "))
 }
 
 #[cfg(test)]
@@ -208,16 +208,16 @@ mod tests {
         let data = testing::healthy();
         let folder = tempfile::tempdir().unwrap();
         let round = data.rounds().map(|round| round.round).max().unwrap();
-        for (stack, place) in places.iter().enumerate() {
+        for (stack, started) in places.iter().enumerate() {
             let service = folder.path().join(format!("services/{round}/{stack}/server"));
             fs::create_dir_all(&service).unwrap();
-            fs::write(service.join(PLACE), place.to_string()).unwrap();
+            fs::write(service.join(PLACE), started.to_string()).unwrap();
             fs::write(service.join("server.conf"), format!("# {stack}\npassword s3cret\n")).unwrap();
         }
         (folder, data)
     }
 
-    fn place(address: Value) -> Value {
+    fn started(address: Value) -> Value {
         json!({
             "command": ["/usr/sbin/server", "--name", "two words"],
             "environment": [["HOME", "/tmp/a b"]],
@@ -229,12 +229,12 @@ mod tests {
 
     #[test]
     fn the_winner_comes_first_in_a_record_of_any_version() {
-        let mut earlier = place(json!({"tcp": "127.0.0.1:27047"}));
+        let mut earlier = started(json!({"tcp": "127.0.0.1:27047"}));
         earlier["directory"] = "/tmp/run/server".into();
         earlier["runtime"] = "/tmp/run/server".into();
         earlier["tls"] = Value::Null;
         earlier["export"] = json!({"port": 80, "blocks": [], "files": {}, "conditions": ["it restarts"]});
-        let mut now = place(json!({"unix": "/tmp/run/server.sock"}));
+        let mut now = started(json!({"unix": "/tmp/run/server.sock"}));
         now["conditions"] = json!(["it restarts, \u{202e}too"]);
         let (folder, data) = record([earlier, now]);
         let summary = summarise(&data);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_a_record_lacks_is_said() {
-        let mut outside = place(json!({"tcp": "127.0.0.1:27047"}));
+        let mut outside = started(json!({"tcp": "127.0.0.1:27047"}));
         outside["files"] = json!(["../../run.json"]);
         let (folder, data) = record([outside.clone(), outside]);
         let summary = summarise(&data);

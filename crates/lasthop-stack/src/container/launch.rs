@@ -9,7 +9,7 @@ use std::{
 
 use lasthop_model::{
     container::{Network, RenderedContainer},
-    place::PlaceContainer,
+    started::ServiceContainer,
 };
 use lasthop_protocol::spec::Address;
 use lasthop_system::interrupt;
@@ -63,8 +63,8 @@ pub struct Launch {
 
 impl Launch {
     /// The container as the record has it.
-    pub fn place(&self) -> PlaceContainer {
-        PlaceContainer {
+    pub fn as_recorded(&self) -> ServiceContainer {
+        ServiceContainer {
             image: self.image.clone(),
             host: self
                 .readable

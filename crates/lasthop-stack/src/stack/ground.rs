@@ -11,8 +11,8 @@ use std::{
 
 use lasthop_model::{
     binding::{APP, LOG, ServiceBinding},
-    place::{PLACE, Place},
     service::RenderedService,
+    started::{PLACE, StartedService},
 };
 use lasthop_system::{
     files::{self, Folder},
@@ -77,13 +77,13 @@ impl<'a> Ground<'a> {
                 write(outside, name, content, true)?;
             }
         }
-        let container = self.housing.map(|housing| housing.container().place());
-        let place = serde_json::to_vec_pretty(&Place::of(service, container));
-        let place = place.expect("plain data with text keys");
+        let container = self.housing.map(|housing| housing.container().as_recorded());
+        let started = serde_json::to_vec_pretty(&StartedService::of(service, container));
+        let started = started.expect("plain data with text keys");
         write(
             &binding.record,
             Path::new(PLACE),
-            &Names::here().json_without_home(&place),
+            &Names::here().json_without_home(&started),
             false,
         )
     }

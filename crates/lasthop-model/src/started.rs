@@ -12,7 +12,7 @@ pub const PLACE: &str = "place.json";
 
 /// How and where a service was started. Records of earlier versions have more fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct StartedService {
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
@@ -21,7 +21,7 @@ pub struct Place {
     pub files: Vec<PathBuf>,
     /// The container, if the service ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container: Option<PlaceContainer>,
+    pub container: Option<ServiceContainer>,
     /// The run's password, which files may contain; empty in older records.
     #[serde(default)]
     pub secret: String,
@@ -45,8 +45,8 @@ fn conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>,
     Ok(list)
 }
 
-impl Place {
-    pub fn of(service: &RenderedService, container: Option<PlaceContainer>) -> Self {
+impl StartedService {
+    pub fn of(service: &RenderedService, container: Option<ServiceContainer>) -> Self {
         let files = service.files.iter().map(|(path, _)| path.clone());
         Self {
             command: service.command.clone(),
@@ -60,10 +60,9 @@ impl Place {
     }
 }
 
-/// The container of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlaceContainer {
+pub struct ServiceContainer {
     pub image: String,
     /// Files and folders of the host that the container uses because the image lacks them.
     pub host: Vec<PathBuf>,
