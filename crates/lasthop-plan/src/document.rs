@@ -28,8 +28,8 @@ pub struct Document {
     pub tree: Value,
     /// Byte offsets of the lines.
     lines: Vec<usize>,
-    /// Places by JSON pointer.
-    places: BTreeMap<String, Place>,
+    /// Spans by JSON pointer.
+    spans: BTreeMap<String, Spans>,
     /// Whether there is a syntax error, so that the tree is incomplete.
     is_broken: bool,
     /// Pointers to wrong values that were removed from the tree, and to their tables.
@@ -38,7 +38,7 @@ pub struct Document {
 
 /// Byte ranges of a value and its key.
 #[derive(Clone)]
-struct Place {
+struct Spans {
     key: Option<Range<usize>>,
     value: Range<usize>,
 }
@@ -48,8 +48,8 @@ impl Document {
     pub fn parse(name: &str, text: &str, found: &mut Diagnostics) -> Self {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut reading = Reading::default();
-        // The root has a place, so that `place` finds one for every pointer.
-        reading.places.insert(String::new(), Place { key: None, value: 0..0 });
+        // The root has a span, so that `span` finds one for every pointer.
+        reading.spans.insert(String::new(), Spans { key: None, value: 0..0 });
         let tree = reading.table(table.get_ref(), "");
         let lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
@@ -59,7 +59,7 @@ impl Document {
             text: text.to_owned(),
             tree,
             lines,
-            places: reading.places,
+            spans: reading.spans,
             is_broken: !errors.is_empty() || !reading.unreadable.is_empty(),
             wrong: HashSet::new(),
         };
@@ -84,21 +84,21 @@ impl Document {
 
     /// An error at the key of a value.
     pub fn at_key(&self, pointer: &str, message: impl Into<String>) -> Diagnostic {
-        let place = self.place(pointer);
-        let range = place.key.clone().unwrap_or_else(|| place.value.clone());
+        let span = self.span(pointer);
+        let range = span.key.clone().unwrap_or_else(|| span.value.clone());
         self.at(range, message)
     }
 
     /// The place of a value, or of its nearest ancestor in the file.
     pub fn range(&self, pointer: &str) -> Range<usize> {
-        self.place(pointer).value.clone()
+        self.span(pointer).value.clone()
     }
 
-    fn place(&self, pointer: &str) -> &Place {
+    fn span(&self, pointer: &str) -> &Spans {
         let mut pointer = pointer;
         loop {
-            if let Some(place) = self.places.get(pointer) {
-                return place;
+            if let Some(span) = self.spans.get(pointer) {
+                return span;
             }
             pointer = parent(pointer);
         }
@@ -244,7 +244,7 @@ fn elsewhere(parent: &str, key: &str) -> Option<String> {
 /// Collected while a file's content is read.
 #[derive(Default)]
 struct Reading {
-    places: BTreeMap<String, Place>,
+    spans: BTreeMap<String, Spans>,
     /// Numbers too large for any type. They become null in the tree, which TOML does not have.
     unreadable: Vec<Range<usize>>,
 }
@@ -263,11 +263,11 @@ impl Reading {
     }
 
     fn value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, pointer: &str) -> Value {
-        let place = Place {
+        let span = Spans {
             key,
             value: value.span(),
         };
-        self.places.insert(pointer.to_owned(), place);
+        self.spans.insert(pointer.to_owned(), span);
         let read = match value.get_ref() {
             DeValue::String(text) => Value::String(text.to_string()),
             DeValue::Boolean(value) => Value::Bool(*value),

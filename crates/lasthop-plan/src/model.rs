@@ -350,14 +350,14 @@ impl From<String> for ConfigFile {
 
 /// The place where a rate or its arrivals were set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingSource {
     /// A place in a file, as a diagnostic without a message.
     File(Box<Diagnostic>),
     /// A command-line option with its value.
     Option(String),
 }
 
-impl Default for Place {
+impl Default for SettingSource {
     fn default() -> Self {
         Self::Option(String::new())
     }
@@ -402,9 +402,9 @@ pub struct Load {
     /// exponential gaps). May be a template.
     pub arrivals: Option<Template>,
     #[serde(skip)]
-    pub rate_at: Place,
+    pub rate_at: SettingSource,
     #[serde(skip)]
-    pub arrivals_at: Place,
+    pub arrivals_at: SettingSource,
     /// Whether the driver sets `TCP_NODELAY` on its sockets. Has no effect on Unix sockets.
     #[serde(default = "yes", deserialize_with = "or_template::<bool, _>")]
     #[schemars(schema_with = "yes_or_no", extend("default" = true))]

@@ -12,7 +12,7 @@ use minijinja::value::Value;
 
 use super::{
     diagnostics::Diagnostic,
-    model::{Load, Place},
+    model::{Load, SettingSource},
     template,
 };
 
@@ -47,7 +47,7 @@ const IMPOSSIBLE: [&str; 2] = [
     "leave such cases out with --only, or leave out this option",
 ];
 
-impl Place {
+impl SettingSource {
     fn error(&self, message: String, [in_file, in_option]: [&'static str; 2]) -> PaceError {
         match self {
             Self::File(place) => {
@@ -62,9 +62,9 @@ impl Place {
 /// The pace of a case: a closed loop, or an open loop at a rate. The seed of random arrivals is chosen by the round,
 /// not by the plan.
 pub(super) fn of_case(load: &Load, context: &Value) -> Result<Model, PaceError> {
-    let read = |key: &str, text: &str, place: &Place| {
+    let read = |key: &str, text: &str, source: &SettingSource| {
         let rendered = template::render(key, text, context);
-        rendered.map_err(|error| place.error(format!("template: {}", error.message), UNREADABLE))
+        rendered.map_err(|error| source.error(format!("template: {}", error.message), UNREADABLE))
     };
     let rate = read("load.rate", &load.rate, &load.rate_at)?.parse::<Rate>();
     let rate = rate.map_err(|error| load.rate_at.error(error.to_string(), UNREADABLE))?;

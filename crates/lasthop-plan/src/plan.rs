@@ -27,7 +27,7 @@ use super::{
     derive::derive,
     files::{bounded, size},
     fingerprint::{self, Fingerprint, SketchedCase},
-    model::{Experiment, Factor, Place, Source},
+    model::{Experiment, Factor, SettingSource, Source},
     pace::{self, LEAST_IN_A_TRIAL},
     render::{RenderedCase, Renderer},
     template,
@@ -361,7 +361,7 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), St
     if selection.overload {
         // Any rate makes an open loop; the stages of overload trials have rates of their own.
         experiment.load.rate = "1".to_owned();
-        experiment.load.rate_at = Place::Option("--overload".to_owned());
+        experiment.load.rate_at = SettingSource::Option("--overload".to_owned());
     }
     if let Some(rate) = selection.rate {
         // If the rate is simply a factor, `--rate` would leave that factor without effect.
@@ -380,12 +380,12 @@ fn set_pace(experiment: &mut Experiment, selection: &Selection) -> Result<(), St
             ));
         }
         experiment.load.rate = rate.to_string();
-        experiment.load.rate_at = Place::Option(format!("--rate {rate}"));
+        experiment.load.rate_at = SettingSource::Option(format!("--rate {rate}"));
     }
     if let Some(arrivals) = selection.arrivals {
         let name = arrivals_name(arrivals);
         experiment.load.arrivals = Some(name.to_owned());
-        experiment.load.arrivals_at = Place::Option(format!("--arrivals {name}"));
+        experiment.load.arrivals_at = SettingSource::Option(format!("--arrivals {name}"));
     }
     Ok(())
 }

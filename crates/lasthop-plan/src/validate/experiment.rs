@@ -24,7 +24,7 @@ use crate::{
     digest,
     document::join,
     files::{EXPERIMENT_FILE as FILE, Files},
-    model::{Experiment, Factor, Load, Place, Recipe, Service, Source},
+    model::{Experiment, Factor, Load, Recipe, Service, SettingSource, Source},
     pace::{self, PaceError},
     render::{SECRET, SERVICE_NAMES},
     schema::{self, LOAD_KEYS},
@@ -467,8 +467,8 @@ impl Checker<'_> {
             &load.protocol,
             PROTOCOLS.map(|kind| kind.name),
         );
-        load.rate_at = Place::File(Box::new(self.document.at_value("/load/rate", "")));
-        load.arrivals_at = Place::File(Box::new(self.document.at_value("/load/arrivals", "")));
+        load.rate_at = SettingSource::File(Box::new(self.document.at_value("/load/rate", "")));
+        load.arrivals_at = SettingSource::File(Box::new(self.document.at_value("/load/arrivals", "")));
     }
 
     /// Checks that each protocol accepts its table, except for values from templates.
