@@ -65,7 +65,7 @@ fn find(file: &File, offsets: &[u64], goes_on: &dyn Fn() -> bool, found: &mut Ve
         let mut left = Vec::new();
         for (wanted, symbol) in wanted.into_iter().zip(nearest) {
             let symbol = symbol.filter(|symbol| symbol.has(wanted.0, kind));
-            match symbol.and_then(|symbol| name(file, Range::of(names), symbol.name)) {
+            match symbol.and_then(|symbol| symbol_name(file, Range::of(names), symbol.name)) {
                 Some(name) => found.push((wanted.1, name)),
                 None => left.push(wanted),
             }
@@ -161,7 +161,7 @@ fn nearest(file: &File, table: Range, wanted: &[Wanted], goes_on: &dyn Fn() -> b
     Some(nearest)
 }
 
-fn name(file: &File, names: Range, at: u32) -> Option<String> {
+fn symbol_name(file: &File, names: Range, at: u32) -> Option<String> {
     let at = u64::from(at);
     let length = names.length.checked_sub(at)?.min(NAME_MAX);
     let mut bytes = vec![0; length as usize];

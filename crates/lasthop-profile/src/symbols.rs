@@ -51,15 +51,15 @@ pub(crate) struct Symbols {
     kernel: Source<'static>,
     kernel_names: HashMap<u64, Rc<str>>,
     spaces: HashMap<i32, Option<Rc<Space>>>,
-    functions: HashMap<Place, Rc<str>>,
+    functions: HashMap<CodeLocation, Rc<str>>,
 }
 
 /// Device and inode.
 type FileId = (String, u64);
 
-/// Place of user-space code: an offset in a file, which many processes may share, or an address in a process that
+/// Location of user-space code: an offset in a file, which many processes may share, or an address in a process that
 /// generated the code.
-type Place = (Code, u64);
+type CodeLocation = (Code, u64);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Code {
@@ -146,7 +146,7 @@ impl Symbols {
     fn in_user(&self, space: &Space, pid: i32, address: u64) -> Option<Function> {
         let region = space.region(address)?;
         let object = region.file.as_ref().map(|_| Rc::clone(&region.name));
-        let name = self.functions.get(&region.place(pid, address)).cloned();
+        let name = self.functions.get(&region.location(pid, address)).cloned();
         let unnamed = || match object {
             Some(_) => format!("[{}]", region.name).into(),
             None => Rc::clone(&region.name),
@@ -167,7 +167,7 @@ impl Symbols {
         for (pid, stack) in stacks.filter(|(_, stack)| !stack.user.is_empty()) {
             addresses.entry(pid).or_default().extend(calls(&stack.user));
         }
-        let mut asked = Asked::default();
+        let mut lookup = Lookup::default();
         for (pid, addresses) in addresses {
             if is_over(deadline) {
                 return;
@@ -175,13 +175,13 @@ impl Symbols {
             let of = |reader| Some((reader, Space::of(reader, &addresses)?));
             let space = family.ancestors(pid).find_map(of);
             if let Some((reader, space)) = &space {
-                asked.add(space, pid, *reader, &addresses);
+                lookup.add(space, pid, *reader, &addresses);
             }
             self.spaces.insert(pid, space.map(|(_, space)| Rc::new(space)));
         }
         // A look-up that hangs, for example in a server's own file system, is abandoned.
-        let names = interrupt::aside(LIMIT, move || asked.names(deadline)).unwrap_or_default();
-        let names = names.into_iter().map(|(place, name)| (place, shortened(&name)));
+        let names = interrupt::aside(LIMIT, move || lookup.names(deadline)).unwrap_or_default();
+        let names = names.into_iter().map(|(location, name)| (location, shortened(&name)));
         self.functions.extend(names);
     }
 }
@@ -190,9 +190,8 @@ fn is_over(deadline: Instant) -> bool {
     interrupt::heard() || Instant::now() >= deadline
 }
 
-/// Functions to look up.
 #[derive(Default)]
-struct Asked {
+struct Lookup {
     files: HashMap<FileId, Mapped>,
     generated: Vec<Generated>,
 }
@@ -212,14 +211,14 @@ struct Generated {
     addresses: Vec<u64>,
 }
 
-impl Asked {
+impl Lookup {
     fn add(&mut self, space: &Space, pid: i32, reader: i32, addresses: &BTreeSet<u64>) {
         let mut generated = Vec::new();
         for address in addresses {
             let Some(region) = space.region(*address) else {
                 continue;
             };
-            match region.place(pid, *address) {
+            match region.location(pid, *address) {
                 (Code::Generated(_), address) => generated.push(address),
                 (Code::File(id), offset) if self.files.len() < MOST_FILES || self.files.contains_key(&id) => {
                     let mapped = self.files.entry(id).or_insert_with(|| region.mapped(reader));
@@ -235,7 +234,7 @@ impl Asked {
     }
 
     /// The names found by the deadline.
-    fn names(self, deadline: Instant) -> Vec<(Place, String)> {
+    fn names(self, deadline: Instant) -> Vec<(CodeLocation, String)> {
         // Held open: a process may end while its functions are named.
         let open = |(id, mapped): (FileId, Mapped)| Some((id, opened(&mapped)?, mapped.offsets));
         let files: Vec<_> = self.files.into_iter().filter_map(open).collect();
@@ -338,8 +337,7 @@ impl Region {
         })
     }
 
-    /// The place of the code at an address of a process.
-    fn place(&self, pid: i32, address: u64) -> Place {
+    fn location(&self, pid: i32, address: u64) -> CodeLocation {
         match &self.file {
             Some(id) => (Code::File(id.clone()), (address - self.begin).wrapping_add(self.offset)),
             None => (Code::Generated(pid), address),
