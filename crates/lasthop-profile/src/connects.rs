@@ -96,7 +96,7 @@ impl Connects {
     }
 
     /// Connections opened since the last call. If there were too many, some are missing.
-    pub fn take(&mut self, mut each: impl FnMut(Connect)) {
+    pub fn drain(&mut self, mut each: impl FnMut(Connect)) {
         let mut bytes = Vec::new();
         self.rings.iter_mut().for_each(|ring| ring.drain(&mut bytes));
         let mut changes: Vec<_> = records(&bytes)
@@ -236,7 +236,7 @@ mod tests {
                 .map(|_| TcpStream::connect(remote).unwrap().local_addr().unwrap())
                 .collect();
             let own = std::process::id() as i32;
-            connects.take(|found| {
+            connects.drain(|found| {
                 let is_then = (before..=clock::now()).contains(&found.at_ns);
                 let is_own = found.pid == own && found.remote == remote && is_then;
                 wanted.retain(|local| !is_own || *local != found.local);

@@ -285,7 +285,7 @@ impl Watch<'_> {
         let mut gone = Vec::new();
         for (number, space) in self.spaces.all.iter_mut().enumerate() {
             match &mut space.destroyed {
-                Some(destroyed) => self.seen.missed |= destroyed.take(|socket| gone.push((number, socket))),
+                Some(destroyed) => self.seen.missed |= destroyed.drain(|socket| gone.push((number, socket))),
                 None => self.seen.hears = false,
             }
         }
@@ -320,7 +320,7 @@ impl Watch<'_> {
     fn note_openers(&mut self) {
         let mut opened = Vec::new();
         if let Some(connects) = &mut self.connects {
-            connects.take(|connect| opened.push(connect));
+            connects.drain(|connect| opened.push(connect));
         }
         for Connect {
             pid,

@@ -209,7 +209,7 @@ impl Destroyed {
     }
 
     /// Sockets destroyed since the last call. Returns whether some were missed, because there were too many.
-    pub fn take(&mut self, mut each: impl FnMut(Inet)) -> bool {
+    pub fn drain(&mut self, mut each: impl FnMut(Inet)) -> bool {
         let mut missed = false;
         loop {
             match recv(&self.socket, &mut self.buffer[..], RecvFlags::empty()) {
@@ -395,7 +395,7 @@ mod tests {
         let mut clients = Vec::new();
         let deadline = Instant::now() + Duration::from_secs(10);
         while clients.len() < 20 && Instant::now() < deadline {
-            let missed = destroyed.take(|one| clients.extend((one.remote == address).then_some(one)));
+            let missed = destroyed.drain(|one| clients.extend((one.remote == address).then_some(one)));
             assert!(!missed);
         }
         assert_eq!(clients.len(), 20);
