@@ -421,12 +421,12 @@ fn advice(job: &Job, found: &BTreeMap<ErrorClass, ErrorCount>) -> Option<&'stati
 }
 
 fn server_errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Vec<ServerError> {
-    let said = found.values().flat_map(|error| &error.said);
-    let mut all: Vec<ServerError> = said
-        .map(|said| ServerError {
-            status: said.status,
-            text: said.text.clone(),
-            count: said.count,
+    let reported = found.values().flat_map(|error| &error.reported);
+    let mut all: Vec<ServerError> = reported
+        .map(|error| ServerError {
+            status: error.status,
+            text: error.text.clone(),
+            count: error.count,
         })
         .collect();
     all.sort_by_key(|error| Reverse(error.count));

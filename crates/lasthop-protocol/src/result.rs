@@ -59,13 +59,13 @@ pub struct ErrorCount {
     pub first: String,
     /// Errors that the server itself reports. No record keeps them.
     #[serde(skip)]
-    pub said: Vec<Said>,
+    pub reported: Vec<ReportedError>,
 }
 
 /// An error reported by a server. Errors with the same status are grouped, or without a status those with the same
 /// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct ReportedError {
     pub status: Option<u16>,
     /// Text of the first error.
     pub text: String,
@@ -73,7 +73,7 @@ pub struct Said {
 }
 
 /// Maximum number of groups; further errors share one.
-const SAID_MAX: usize = 20;
+const REPORTED_MAX: usize = 20;
 
 impl ErrorCount {
     /// Adds `count` failures of this class.
@@ -83,24 +83,24 @@ impl ErrorCount {
         }
         self.count += count;
         if failure.class == ErrorClass::WrongStatus {
-            self.say(failure.status, &failure.message, count);
+            self.report(failure.status, &failure.message, count);
         }
     }
 
-    fn say(&mut self, status: Option<u16>, text: &str, count: u64) {
-        let is_alike = |said: &&mut Said| said.status == status && (status.is_some() || said.text == text);
-        if let Some(said) = self.said.iter_mut().find(is_alike) {
-            said.count += count;
+    fn report(&mut self, status: Option<u16>, text: &str, count: u64) {
+        let is_alike = |error: &&mut ReportedError| error.status == status && (status.is_some() || error.text == text);
+        if let Some(error) = self.reported.iter_mut().find(is_alike) {
+            error.count += count;
             return;
         }
-        let (status, text) = if self.said.len() < SAID_MAX {
+        let (status, text) = if self.reported.len() < REPORTED_MAX {
             (status, text)
         } else {
             (None, "others")
         };
-        match self.said.get_mut(SAID_MAX) {
+        match self.reported.get_mut(REPORTED_MAX) {
             Some(others) => others.count += count,
-            None => self.said.push(Said {
+            None => self.reported.push(ReportedError {
                 status,
                 text: text.to_owned(),
                 count,
@@ -111,8 +111,8 @@ impl ErrorCount {
     /// Adds another worker's errors; the first example of `self` stays.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
-        for said in other.said {
-            self.say(said.status, &said.text, said.count);
+        for error in other.reported {
+            self.report(error.status, &error.text, error.count);
         }
     }
 }
@@ -556,14 +556,14 @@ mod tests {
         other.add(&Failure::refused("BUSY"), 1);
         count.merge(other);
         let said = |count: &ErrorCount| -> Vec<(String, u64)> {
-            count.said.iter().map(|said| (said.text.clone(), said.count)).collect()
+            count.reported.iter().map(|one| (one.text.clone(), one.count)).collect()
         };
         let wanted = [("status 502, to /a", 3), ("status 504", 1), ("BUSY", 4), ("OOM", 1)];
         assert_eq!(said(&count), wanted.map(|(text, count)| (text.to_owned(), count)));
         assert_eq!((count.count, count.first.as_str()), (9, "status 502, to /a"));
         (0..100).for_each(|number| count.add(&Failure::refused(format!("key {number}")), 1));
-        assert_eq!(said(&count)[SAID_MAX..], [("others".to_owned(), 84)]);
-        assert_eq!(count.said.iter().map(|said| said.count).sum::<u64>(), count.count);
+        assert_eq!(said(&count)[REPORTED_MAX..], [("others".to_owned(), 84)]);
+        assert_eq!(count.reported.iter().map(|error| error.count).sum::<u64>(), count.count);
         let mut content = ErrorCount::default();
         content.add(&Failure::content("the body is another"), 1);
         assert_eq!(said(&content), []);

@@ -327,7 +327,7 @@ fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
 }
 
 /// Meaning of a line of a reply to any request.
-enum Said {
+enum ReplyLine {
     /// A value of `length` bytes follows, and then more, unless the reply ends with the value.
     Value { length: u64, is_last: bool },
     /// More lines follow.
@@ -336,16 +336,16 @@ enum Said {
     Over,
 }
 
-fn said(line: &[u8]) -> Option<Said> {
+fn reply_line(line: &[u8]) -> Option<ReplyLine> {
     let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
     let (place, is_last) = match words.next()? {
         b"VALUE" => (2, false),
         b"VA" => (0, true),
-        b"STAT" | b"ITEM" | b"PREFIX" => return Some(Said::More),
-        _ => return Some(Said::Over),
+        b"STAT" | b"ITEM" | b"PREFIX" => return Some(ReplyLine::More),
+        _ => return Some(ReplyLine::Over),
     };
     let length = digits(words.nth(place)?).filter(|length| *length <= VALUE_MAX)?;
-    Some(Said::Value { length, is_last })
+    Some(ReplyLine::Value { length, is_last })
 }
 
 /// Request and expectations, shared by all connections of a thread.
@@ -484,14 +484,14 @@ impl MemcachedReplies {
             self.fault = Some(refusal("", line));
             return Ok(true);
         }
-        let said = said(line)
+        let meaning = reply_line(line)
             .ok_or_else(|| Failure::protocol(format!("memcached: {} is no line of a reply", excerpt(line))))?;
-        if let Said::Value { length, is_last } = said {
+        if let ReplyLine::Value { length, is_last } = meaning {
             self.has_value = true;
             self.is_last = is_last;
             self.left = length + 2;
         }
-        Ok(matches!(said, Said::Over))
+        Ok(matches!(meaning, ReplyLine::Over))
     }
 }
 
