@@ -34,7 +34,7 @@ pub trait Replies {
     /// # Errors
     ///
     /// The reply is wrong and the connection no longer usable.
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure>;
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure>;
 
     /// Judges the complete reply.
     fn judge(&mut self) -> Result<(), Failure>;
@@ -142,7 +142,7 @@ impl<R: Replies> Exchange for Checked<R> {
         let is_fresh = !mem::replace(&mut self.begun, true);
         let mut at = 0;
         while at < bytes.len() {
-            let (used, is_whole) = self.replies.take(&bytes[at..])?;
+            let (used, is_whole) = self.replies.feed(&bytes[at..])?;
             at += used;
             self.received += used as u64;
             if is_whole {

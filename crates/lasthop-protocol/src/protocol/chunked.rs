@@ -62,7 +62,7 @@ impl Chunked {
             } else {
                 LINE_MAX
             };
-            let (used, whole) = self.line.take(&bytes[at..], most, "chunked coding")?;
+            let (used, whole) = self.line.feed(&bytes[at..], most, "chunked coding")?;
             at += used;
             if whole && self.end_line()? {
                 return Ok(Some(at));

@@ -205,7 +205,7 @@ impl Reached {
     }
 
     /// Takes the next bytes of the reply, at least one. Returns how many, and whether the reply ends with them.
-    pub fn take(&mut self, end: &End, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    pub fn feed(&mut self, end: &End, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let room = if let End::LengthPrefix(prefix) = end {
             prefix.head()
         } else {
@@ -316,7 +316,7 @@ mod tests {
             for piece in bytes.chunks(size) {
                 let mut at = 0;
                 while at < piece.len() {
-                    let (used, is_whole) = reached.take(end, &piece[at..]).map_err(|failure| failure.class)?;
+                    let (used, is_whole) = reached.feed(end, &piece[at..]).map_err(|failure| failure.class)?;
                     at += used;
                     taken += used;
                     if is_whole {
@@ -372,7 +372,7 @@ mod tests {
         let piece = vec![b'a'; 1 << 20];
         for end in [until("b"), End::Close] {
             let mut reached = Reached::default();
-            let failure = (0..65).find_map(|_| reached.take(&end, &piece).err()).unwrap();
+            let failure = (0..65).find_map(|_| reached.feed(&end, &piece).err()).unwrap();
             assert_eq!(failure.class, ErrorClass::Protocol);
             let text = format!("a reply has more than 67108864 bytes, and its end ({end}) has not come");
             assert!(

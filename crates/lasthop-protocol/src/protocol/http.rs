@@ -909,7 +909,7 @@ impl Replies for HttpReplies {
         self.keep = true;
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let used = match self.state {
             ReplyState::Start | ReplyState::Head => self.take_head(bytes)?,
             _ => self.take_body(bytes)?,
@@ -1620,10 +1620,10 @@ mod tests {
     fn a_head_without_end_is_refused() {
         let http = get(expect_body("Hello"));
         let mut replies = HttpReplies::new(Rc::new(Requests::new(&http, usage(1))));
-        let mut fed = replies.take(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
+        let mut fed = replies.feed(b"HTTP/1.1 200 OK\r\n").map(|_| 17);
         while let Ok(bytes) = fed {
             assert!(bytes < 2 * HEAD_MAX, "accepted {bytes} bytes of head");
-            fed = replies.take(b"A: b\r\n").map(|_| bytes + 6);
+            fed = replies.feed(b"A: b\r\n").map(|_| bytes + 6);
         }
         assert_eq!(fed.unwrap_err().class, ErrorClass::Protocol);
         assert!(replies.head.len() <= HEAD_MAX + 4);

@@ -14,7 +14,7 @@ impl Line {
     /// # Errors
     ///
     /// The line has more than `most` bytes.
-    pub fn take(&mut self, bytes: &[u8], most: usize, of: &str) -> Result<(usize, bool), Failure> {
+    pub fn feed(&mut self, bytes: &[u8], most: usize, of: &str) -> Result<(usize, bool), Failure> {
         let end = memchr::memchr(b'\n', bytes);
         let part = &bytes[..end.unwrap_or(bytes.len())];
         if self.0.len() + part.len() > most {

@@ -431,7 +431,7 @@ impl MemcachedReplies {
                 excerpt(&bytes[..1])
             )));
         }
-        self.line.take(bytes, LINE_MAX, "memcached")
+        self.line.feed(bytes, LINE_MAX, "memcached")
     }
 
     fn take_value(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
@@ -538,7 +538,7 @@ impl Replies for MemcachedReplies {
         self.fault = None;
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let in_value = self.left > 0;
         let (used, whole) = if in_value {
             (self.take_value(bytes)?, self.is_last && self.left == 0)

@@ -561,7 +561,7 @@ impl Replies for MysqlReplies {
         self.fault = None;
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (used, whole) = self.framer.feed(bytes, self.reply.needs_all())?;
         self.bytes.feed(&self.requests.reply, &bytes[..used]);
         // An error ends a reply wherever it occurs.
@@ -569,7 +569,7 @@ impl Replies for MysqlReplies {
             self.fault = Some(server_error("query", self.framer.payload()));
             return Ok((used, true));
         }
-        Ok((used, whole && self.reply.take(&self.framer)?))
+        Ok((used, whole && self.reply.feed(&self.framer)?))
     }
 
     fn judge(&mut self) -> Result<(), Failure> {

@@ -295,7 +295,7 @@ impl Replies for RawReplies {
                 if rest.is_empty() {
                     return Ok(Greeting::More);
                 }
-                let (used, is_whole) = self.reached.take(end, rest)?;
+                let (used, is_whole) = self.reached.feed(end, rest)?;
                 rest = &rest[used..];
                 if !is_whole {
                     return Ok(Greeting::More);
@@ -324,8 +324,8 @@ impl Replies for RawReplies {
         self.check.reset();
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let (used, is_whole) = self.reached.take(&self.requests.raw.end, bytes)?;
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+        let (used, is_whole) = self.reached.feed(&self.requests.raw.end, bytes)?;
         self.check.feed(&self.requests.expected, &bytes[..used]);
         Ok((used, is_whole))
     }

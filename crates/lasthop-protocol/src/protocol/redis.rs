@@ -404,7 +404,7 @@ impl Scanner {
                 excerpt(&bytes[..1])
             )));
         }
-        self.line.take(bytes, LINE_MAX, "RESP")
+        self.line.feed(bytes, LINE_MAX, "RESP")
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
@@ -534,7 +534,7 @@ impl Replies for RedisReplies {
         self.check.reset();
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let end = self.scanner.feed(bytes)?;
         let used = end.unwrap_or(bytes.len());
         self.check.feed(&self.requests.expected, &bytes[..used]);

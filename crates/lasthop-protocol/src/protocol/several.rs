@@ -99,7 +99,7 @@ impl ProtocolSpec for Several {
         });
         Factory::new(move || Varied {
             current: 0,
-            exchange: shared.take(0),
+            exchange: shared.exchange_for(0),
             shared: Rc::clone(&shared),
         })
     }
@@ -162,7 +162,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn take(&self, request: usize) -> Box<dyn Exchange> {
+    fn exchange_for(&self, request: usize) -> Box<dyn Exchange> {
         let idle = self.idle.borrow_mut()[request].pop();
         idle.unwrap_or_else(|| self.factories[request].exchange())
     }
@@ -211,7 +211,7 @@ impl Exchange for Varied {
     fn begin(&mut self) {
         let next = self.shared.draw();
         if next != self.current {
-            let before = std::mem::replace(&mut self.exchange, self.shared.take(next));
+            let before = std::mem::replace(&mut self.exchange, self.shared.exchange_for(next));
             self.shared.idle.borrow_mut()[self.current].push(before);
             self.current = next;
         }

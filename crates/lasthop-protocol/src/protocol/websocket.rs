@@ -382,7 +382,7 @@ fn whole(mut reply: &[u8]) -> Result<(u8, Vec<u8>), Failure> {
     let mut kind = frame::CONTINUATION;
     let mut content = Vec::new();
     while !reply.is_empty() {
-        let (used, head) = Heading::default().take(reply)?;
+        let (used, head) = Heading::default().feed(reply)?;
         // Bytes after the message may be cut off.
         let Some(head) = head else { break };
         reply = &reply[used..];
@@ -557,10 +557,10 @@ impl Conversation {
     }
 
     /// Takes bytes of one frame. Returns how many, and whether a message ends with them.
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let (begin, head, left) = match self.frame.take() {
             Some((head, left)) => (0, head, left),
-            None => match self.heading.take(bytes)? {
+            None => match self.heading.feed(bytes)? {
                 (used, Some(head)) => {
                     self.enter(head)?;
                     (used, head, head.length)
@@ -641,7 +641,7 @@ impl Conversation {
     fn go_on(&mut self, shared: &Shared, mut rest: &[u8]) -> Result<bool, Failure> {
         while let Some((kind, message)) = shared.greeting.get(self.step) {
             if !self.has_spoken && rest.first().is_some_and(|first| frame::begins_control(*first)) {
-                rest = &rest[self.take(rest)?.0..];
+                rest = &rest[self.feed(rest)?.0..];
                 continue;
             }
             if !mem::replace(&mut self.has_spoken, true) && !message.is_empty() {
@@ -654,7 +654,7 @@ impl Conversation {
             if rest.is_empty() {
                 return Ok(false);
             }
-            let (used, is_whole) = self.take(rest)?;
+            let (used, is_whole) = self.feed(rest)?;
             rest = &rest[used..];
             if is_whole {
                 self.step += 1;
@@ -674,7 +674,7 @@ impl Conversation {
     /// bytes that are no control frames.
     fn overhear<'a>(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
         while rest.first().is_some_and(|first| frame::begins_control(*first)) {
-            match self.take(rest) {
+            match self.feed(rest) {
                 Ok((used, _)) => rest = &rest[used..],
                 Err(failure) => {
                     self.broken = Some(failure);
@@ -700,7 +700,7 @@ impl Exchange for Conversation {
         };
         let mut rest = input;
         while !handshake.is_over && !rest.is_empty() {
-            rest = &rest[handshake.take(rest, &shared.offered)?..];
+            rest = &rest[handshake.feed(rest, &shared.offered)?..];
         }
         if !handshake.is_over {
             return Ok(Greeting::More);
@@ -761,7 +761,7 @@ impl Exchange for Conversation {
         }
         let mut at = 0;
         while at < bytes.len() {
-            let (used, is_whole) = self.take(&bytes[at..])?;
+            let (used, is_whole) = self.feed(&bytes[at..])?;
             at += used;
             if is_whole {
                 return Ok(Progress::Done(self.finish(at, &bytes[at..])));

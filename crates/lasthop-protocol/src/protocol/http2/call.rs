@@ -37,7 +37,7 @@ impl Fields {
             let taken = left.ok_or("a header block says more than 64 KiB of fields");
             let taken = taken.and_then(|left| {
                 room = left;
-                read.take(name, value)
+                read.add(name, value)
             });
             taken.map_err(|what| wrong = what).ok()
         });
@@ -45,13 +45,13 @@ impl Fields {
         Ok(read)
     }
 
-    /// Takes the next field. An error says in words what is malformed (RFC 9113, sections 8.2 and 8.3).
-    fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+    /// Adds the next field. An error says in words what is malformed (RFC 9113, sections 8.2 and 8.3).
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if !is_value(value) {
             return Err("the value of a header has a line end, a NUL, or a space around it");
         }
         if name.starts_with(b":") {
-            return self.take_pseudo(name, value);
+            return self.add_pseudo(name, value);
         }
         if !is_name(name) {
             return Err("the name of a header is not in lower case, or is none");
@@ -70,7 +70,7 @@ impl Fields {
         Ok(())
     }
 
-    fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+    fn add_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if name != b":status" {
             return Err("a pseudo-header that no reply has");
         }

@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// Takes bytes up to the end of the next reply, or all bytes.
-    fn take(&mut self, bytes: &[u8]) -> Result<Option<Done>, Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<Option<Done>, Failure> {
         // Taken out of `self`, because a frame borrows from the framer while the session acts on the frame.
         let mut framer = std::mem::take(&mut self.framer);
         let taken = self.take_frames(&mut framer, bytes);
@@ -478,7 +478,7 @@ impl Exchange for Session {
                 excerpt(input)
             )));
         }
-        self.take(input)?;
+        self.feed(input)?;
         output.append(&mut self.out);
         // No message may be incomplete in either direction.
         let is_ready = self.is_settled && self.block.is_none() && self.framer.is_between();
@@ -508,7 +508,7 @@ impl Exchange for Session {
     fn next_reply(&mut self) {}
 
     fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        Ok(self.take(bytes)?.map_or(Progress::More, Progress::Done))
+        Ok(self.feed(bytes)?.map_or(Progress::More, Progress::Done))
     }
 
     fn end(&mut self) -> Result<Done, Failure> {

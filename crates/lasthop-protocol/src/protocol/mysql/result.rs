@@ -129,7 +129,7 @@ impl Reply {
     }
 
     /// Acts on a complete packet that is no error; true at the end of the reply.
-    pub fn take(&mut self, packet: &Framer) -> Result<bool, Failure> {
+    pub fn feed(&mut self, packet: &Framer) -> Result<bool, Failure> {
         let payload = packet.payload();
         let is_end = payload.first() == Some(&END) && packet.length() < LONG;
         match self.part {
@@ -343,7 +343,7 @@ fn read(bytes: &[u8], mut reply: Reply) -> Result<Reply, Failure> {
     while at < bytes.len() {
         let (used, whole) = framer.feed(&bytes[at..], reply.needs_all())?;
         at += used;
-        if whole && reply.take(&framer)? {
+        if whole && reply.feed(&framer)? {
             break;
         }
     }

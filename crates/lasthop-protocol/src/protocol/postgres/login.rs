@@ -62,12 +62,12 @@ impl Login {
         }
         exchange::hear(input, |bytes| {
             let (used, whole) = self.framer.feed(bytes, |_| true)?;
-            Ok((used, whole && self.take(requests, output)?))
+            Ok((used, whole && self.take_message(requests, output)?))
         })
     }
 
     /// Acts on a complete message of the login; true when the connection is ready.
-    fn take(&mut self, requests: &Requests, output: &mut Vec<u8>) -> Result<bool, Failure> {
+    fn take_message(&mut self, requests: &Requests, output: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.framer.kind() {
             b'E' => {
                 let preparing = matches!(self.stage, LoginStage::Preparing);

@@ -132,7 +132,7 @@ impl Replies for PostgresReplies {
         self.fault = None;
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Failure> {
         let first_row = self.rows == 0 && self.requests.spec.expect.reads_first();
         let (used, whole) = self
             .framer

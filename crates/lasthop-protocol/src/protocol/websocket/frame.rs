@@ -59,7 +59,7 @@ impl Heading {
     }
 
     /// Takes bytes up to the end of the head. Returns how many, and the head once it is complete.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), Failure> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), Failure> {
         let mut used = 0;
         loop {
             let missing = self.missing()?;
@@ -202,12 +202,12 @@ mod tests {
     fn head(bytes: &[u8]) -> Result<(usize, Option<Head>), String> {
         let in_two = |cut: usize| {
             let mut heading = Heading::default();
-            let (used, head) = heading.take(&bytes[..cut])?;
+            let (used, head) = heading.feed(&bytes[..cut])?;
             if head.is_some() {
                 return Ok((used, head));
             }
             assert_eq!((used, heading.is_between()), (cut, cut == 0));
-            heading.take(&bytes[cut..]).map(|(more, head)| (used + more, head))
+            heading.feed(&bytes[cut..]).map(|(more, head)| (used + more, head))
         };
         let whole = in_two(0);
         for cut in 1..=bytes.len() {
@@ -263,7 +263,7 @@ mod tests {
         fn what_is_written_is_read(length in prop_oneof![0usize..300, 65_000usize..66_000]) {
             let mut out = Vec::new();
             write(BINARY, &vec![7; length], &mut out);
-            let (used, head) = Heading::default().take(&out).unwrap();
+            let (used, head) = Heading::default().feed(&out).unwrap();
             prop_assert_eq!(out.len() - used, length);
             let length = length as u64;
             prop_assert_eq!(head, Some(Head { kind: BINARY, is_last: true, length }));

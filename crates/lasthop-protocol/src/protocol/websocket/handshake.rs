@@ -47,7 +47,7 @@ impl Handshake {
 
     /// Takes bytes of the server's answer. Returns how many. `offered` are the subprotocols that the server may choose
     /// from.
-    pub fn take(&mut self, bytes: &[u8], offered: &[String]) -> Result<usize, Failure> {
+    pub fn feed(&mut self, bytes: &[u8], offered: &[String]) -> Result<usize, Failure> {
         let kept = self.head.len();
         // The empty line may cross the border to the kept bytes.
         let from = kept.saturating_sub(3);
@@ -145,9 +145,9 @@ mod tests {
         let bytes = answer.as_bytes();
         let in_two = |cut: usize| {
             let mut handshake = Handshake::begin(b"", Some(SAMPLE), &mut Vec::new()).unwrap();
-            let mut used = handshake.take(&bytes[..cut], &["chat".to_owned()])?;
+            let mut used = handshake.feed(&bytes[..cut], &["chat".to_owned()])?;
             if !handshake.is_over {
-                used += handshake.take(&bytes[cut..], &["chat".to_owned()])?;
+                used += handshake.feed(&bytes[cut..], &["chat".to_owned()])?;
             }
             Ok((used, handshake.is_over))
         };
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused() {
         let mut handshake = Handshake::begin(b"", None, &mut Vec::new()).unwrap();
-        handshake.take(b"HTTP/1.1 101 Go\r\n", &[]).unwrap();
-        let endless = (0..HEAD_MAX).find_map(|_| handshake.take(b"A: b\r\n", &[]).err());
+        handshake.feed(b"HTTP/1.1 101 Go\r\n", &[]).unwrap();
+        let endless = (0..HEAD_MAX).find_map(|_| handshake.feed(b"A: b\r\n", &[]).err());
         assert!(endless.unwrap().message.contains("does not end within 64 KiB"));
         assert!(handshake.head.len() <= HEAD_MAX + 6);
     }
