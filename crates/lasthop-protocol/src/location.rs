@@ -235,7 +235,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
 
 /// The host of a URL as sent to a server. The zone of an IPv6 address, as in `[fe80::1%25eth0]`, means something on
 /// this machine only.
-pub fn told(host: &str) -> String {
+pub fn host_header(host: &str) -> String {
     match host.split_once('%').zip(host.find(']')) {
         Some(((address, _), end)) if host.starts_with('[') => format!("{address}{}", &host[end..]),
         _ => host.to_owned(),

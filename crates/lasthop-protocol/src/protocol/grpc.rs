@@ -24,7 +24,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, decode, told},
+    location::{Location, decode, host_header},
     options::within,
 };
 
@@ -67,7 +67,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let method = if method.is_empty() { HEALTH } else { method };
     let grpc = Grpc {
         method: method.to_owned(),
-        host: told(host),
+        host: host_header(host),
         ..Grpc::default()
     };
     Ok((endpoint, grpc.into()))

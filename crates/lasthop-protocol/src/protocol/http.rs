@@ -27,7 +27,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{HIDDEN, Location, is_secret, is_socket, split_port, told, without_secrets},
+    location::{HIDDEN, Location, host_header, is_secret, is_socket, split_port, without_secrets},
     options::{Reuse, within},
 };
 
@@ -91,7 +91,7 @@ fn asking_for(path: String, host: &str) -> Protocol {
     let http = Http {
         method: get(),
         path,
-        host: told(host),
+        host: host_header(host),
         headers: Vec::new(),
         hidden: Vec::new(),
         body: Content::default(),

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     address::Endpoint,
     failure::Failure,
-    location::{Location, told},
+    location::{Location, host_header},
     options::{Reuse, within},
 };
 
@@ -58,7 +58,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (endpoint, host, path) = http::place(location, "wss")?;
     let websocket = Websocket {
         path,
-        host: told(host),
+        host: host_header(host),
         headers: Vec::new(),
         hidden: Vec::new(),
         key: None,
