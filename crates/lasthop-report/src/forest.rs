@@ -57,11 +57,11 @@ pub struct Picture {
 /// Ratios of one quantity, which share an axis.
 pub struct Panel {
     pub title: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<RowGroup>,
 }
 
 /// Rows under a heading, which may be empty.
-pub struct Part {
+pub struct RowGroup {
     pub heading: String,
     pub rows: Vec<Row>,
 }
@@ -222,7 +222,7 @@ pub(super) fn panels(all: &[Group<'_>]) -> Vec<Panel> {
         let head = groups.first()?.head();
         let part = |group: &&Group<'_>| {
             let row = |compared: Compared<'_>| Row::of(group.label(compared.case), compared.comparison, wanted);
-            Part {
+            RowGroup {
                 heading: group.setting().clone(),
                 rows: group.compared().map(row).collect(),
             }
@@ -309,7 +309,7 @@ impl Panel {
         );
         axis.draw(svg, top, bottom, margin_share);
         let mut down = top;
-        for Part { heading, rows } in &self.parts {
+        for RowGroup { heading, rows } in &self.parts {
             if !heading.is_empty() {
                 let _ = writeln!(
                     svg,

@@ -35,7 +35,7 @@ mod words;
 use lasthop_analyse::summary::Summary;
 use lasthop_page::{Options, Page, columns, document, html, text, units};
 
-use self::content::Part;
+use self::content::SectionId;
 pub use self::{
     content::{answer, headline, layers_in_words},
     index::{Indexed, index},
@@ -99,7 +99,7 @@ pub fn checked(summary: &Summary, options: &Options) -> Vec<u8> {
     summary.checks.retain(|check| of_link.contains(&check.id.as_str()));
     let mut page = Page::about(&summary.folder, options);
     let sections = content::sections(&summary);
-    for part in [Part::Figures, Part::Failures, Part::Evidence] {
+    for part in [SectionId::Figures, SectionId::Failures, SectionId::Evidence] {
         sections
             .get(&part)
             .into_iter()

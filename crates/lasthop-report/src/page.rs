@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     again::again,
-    content::{Part, advice, origin, quantity, sections, subtitle, title},
+    content::{SectionId, advice, origin, quantity, sections, subtitle, title},
     csv,
     document::Text,
     forest::Picture,
@@ -132,7 +132,7 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     };
     let compared = groups.iter().any(|group| group.compared().next().is_some());
     let mut sections = sections(summary);
-    let mut show = |all: &[Part]| -> String {
+    let mut show = |all: &[SectionId]| -> String {
         let shown = all.iter().filter_map(|part| sections.swap_remove(part));
         shown.map(|one| section(&one)).collect()
     };
@@ -152,19 +152,24 @@ pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
     };
     let body = [
         head(summary),
-        show(&[Part::CutOff]),
+        show(&[SectionId::CutOff]),
         // Stays a table on a phone, where other tables become lists.
-        format!("<div class=\"reading\">\n{}</div>\n", show(&[Part::Answer])),
-        show(&[Part::Besides, Part::Limits]),
+        format!("<div class=\"reading\">\n{}</div>\n", show(&[SectionId::Answer])),
+        show(&[SectionId::Besides, SectionId::Limits]),
         ratios,
-        show(&[Part::Figures]),
+        show(&[SectionId::Figures]),
         plots.iter().map(drawn).collect(),
-        show(&[Part::Cost, Part::Matter]),
+        show(&[SectionId::Cost, SectionId::Matter]),
         matter.to_owned(),
-        show(&[Part::Derived, Part::Why]),
+        show(&[SectionId::Derived, SectionId::Why]),
         layers.iter().map(drawn).collect(),
-        show(&[Part::Paths, Part::Trust, Part::Evidence]),
-        show(&[Part::Failures, Part::Environment, Part::Detail, Part::Comparisons]),
+        show(&[SectionId::Paths, SectionId::Trust, SectionId::Evidence]),
+        show(&[
+            SectionId::Failures,
+            SectionId::Environment,
+            SectionId::Detail,
+            SectionId::Comparisons,
+        ]),
         configuration(&extras.configuration),
         numbers(summary, &groups, extras),
     ];

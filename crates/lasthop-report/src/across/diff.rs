@@ -20,7 +20,7 @@ use crate::{
     columns::{self, Columns},
     content::{case_title, section, the, title},
     document::{Block, Cell, Depth, Section, Table, Text, Tone},
-    forest::{self, Part},
+    forest::{self, RowGroup},
     names::Named,
     units::{percent, ratio, ratio_places},
     wording::{Quantity, interval_title, word},
@@ -348,7 +348,7 @@ fn doubts(diff: &Diff) -> Vec<Block> {
 }
 
 /// The changes of a quantity, as rows of a picture.
-fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
+fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<RowGroup> {
     let is_cpu = quantity == Quantity::Cpu;
     let all = changed(diff, groups, |one| {
         one.is_judged() && (one.metric == Metric::CpuPerRequest) == is_cpu
@@ -369,7 +369,7 @@ fn changes(diff: &Diff, groups: &[Group<'_>], quantity: Quantity) -> Vec<Part> {
     if rows.is_empty() {
         vec![]
     } else {
-        vec![Part { heading, rows }]
+        vec![RowGroup { heading, rows }]
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     columns::{self, Columns},
     content::{case_title, full_name, section, the, title},
     document::{Block, Cell, Depth, Section, Text, Tone},
-    forest::{self, Part},
+    forest::{self, RowGroup},
     names::{Named, compared_name},
     units::{capital, ends, percent, plural, ratio},
     wording::{Quantity, interval_title, tone},
@@ -354,7 +354,7 @@ fn depth_of(count: usize) -> Depth {
 }
 
 /// The rows of a picture: each machine, then all together.
-fn part(fleet: &Fleet, one: &Declared<'_>) -> Part {
+fn part(fleet: &Fleet, one: &Declared<'_>) -> RowGroup {
     let row = |name: &str, ratio: &Interval, verdict| forest::Row::new(name.to_owned(), *ratio, verdict, one.quantity);
     let machines = fleet.machines.iter().zip(&one.together.machines);
     let rows = machines.filter_map(|(machine, judged)| {
@@ -364,7 +364,7 @@ fn part(fleet: &Fleet, one: &Declared<'_>) -> Part {
     let mean = one.together.mean.zip(one.together.verdict(fleet.margin));
     let all = mean.map(|(mean, verdict)| row(&format!("all {}s", fleet.unit), &mean, verdict));
     let rows = rows.chain(all).collect();
-    Part {
+    RowGroup {
         heading: capital(&one.name()),
         rows,
     }

@@ -24,7 +24,7 @@ use super::{
     Format, Options,
     content::{limits as of_limits, quantity, section, untitled},
     document::{Block, Depth, Document, Section, Text, Tone},
-    forest::{Panel, Part, Picture, Row, directed},
+    forest::{Panel, Picture, Row, RowGroup, directed},
     html,
     names::Named,
     page::{figure, header},
@@ -153,7 +153,7 @@ fn panels(runs: &[(&str, &Summary)], main: &Summary) -> Vec<Panel> {
             usable.then(|| Row::of((*run).to_owned(), comparison, quantity))
         };
         let label = compared.group.label(compared.case);
-        Part {
+        RowGroup {
             heading: in_setting(label, compared.group),
             rows: runs.iter().filter_map(row).collect(),
         }
@@ -175,7 +175,7 @@ fn in_setting(label: String, group: &Group<'_>) -> String {
 }
 
 /// A panel for each quantity that has parts.
-fn by_quantity(relative: &str, wanted: &[Quantity], parts: impl Fn(Quantity) -> Vec<Part>) -> Vec<Panel> {
+fn by_quantity(relative: &str, wanted: &[Quantity], parts: impl Fn(Quantity) -> Vec<RowGroup>) -> Vec<Panel> {
     let all = wanted.iter().map(|quantity| Panel {
         title: directed(*quantity, relative),
         parts: parts(*quantity),

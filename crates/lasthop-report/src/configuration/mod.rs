@@ -30,7 +30,7 @@ const ROOM: u64 = 64 << 20;
 const PASSWORD: &str = "YOUR_PASSWORD";
 
 /// A heading and its text.
-pub type Part = (String, String);
+pub type HeadedText = (String, String);
 
 /// The parts of a record that show configurations.
 struct Configurations<'a> {
@@ -79,7 +79,7 @@ pub fn shown(record: &Path, data: &RunData, summary: &Summary) -> Result<String,
 }
 
 /// The winner's configuration; empty if nothing won, or the record is incomplete.
-pub fn of_winner(record: &Path, data: &RunData, summary: &Summary) -> Vec<Part> {
+pub fn of_winner(record: &Path, data: &RunData, summary: &Summary) -> Vec<HeadedText> {
     let plan = winner(summary).and_then(|case| data.header.cases.iter().find(|plan| plan.case == case));
     let parts = plan.and_then(|plan| Configurations::of(record, data).of_case(plan));
     parts.and_then(Result::ok).unwrap_or_default()
@@ -108,7 +108,7 @@ impl<'a> Configurations<'a> {
     }
 
     /// The configuration of a case's last successful trial; `None` if every trial failed.
-    fn of_case(&self, plan: &CasePlan) -> Option<Result<Vec<Part>, String>> {
+    fn of_case(&self, plan: &CasePlan) -> Option<Result<Vec<HeadedText>, String>> {
         let rounds = self.data.rounds();
         let up = rounds.filter_map(|round| Some((round.round, round.cases.get(&plan.case)?)));
         let (round, proof) = up.last()?;
@@ -117,7 +117,7 @@ impl<'a> Configurations<'a> {
     }
 
     /// The conditions, then commands and files.
-    fn parts(&self, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Result<Vec<Part>, String> {
+    fn parts(&self, plan: &CasePlan, proof: &CaseProof, served: &[Served]) -> Result<Vec<HeadedText>, String> {
         let conditions = conditions::all(&self.data.header.experiment, plan, proof, served);
         let conditions = conditions
             .iter()

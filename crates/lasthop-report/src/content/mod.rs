@@ -39,7 +39,7 @@ use super::{
 
 /// A part of a report, in the order of reports as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum SectionId {
     CutOff,
     Answer,
     Besides,
@@ -60,7 +60,7 @@ pub enum Part {
 
 /// The parts of a report that are not empty.
 #[must_use]
-pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
+pub fn sections(summary: &Summary) -> IndexMap<SectionId, Section> {
     let groups = groups(summary);
     let conditions = summary.environment.as_ref().and_then(conditions).map(Block::legend);
     let (answer, besides): (Vec<Block>, Vec<Block>) = match &summary.overload {
@@ -79,28 +79,28 @@ pub fn sections(summary: &Summary) -> IndexMap<Part, Section> {
         }
     };
     let all = [
-        (Part::CutOff, verdicts::cut_off(summary)),
-        (Part::Answer, parts::untitled(answer)),
-        (Part::Besides, parts::untitled(besides)),
-        (Part::Limits, limits(&summary.limits)),
+        (SectionId::CutOff, verdicts::cut_off(summary)),
+        (SectionId::Answer, parts::untitled(answer)),
+        (SectionId::Besides, parts::untitled(besides)),
+        (SectionId::Limits, limits(&summary.limits)),
         (
-            Part::Figures,
+            SectionId::Figures,
             match &summary.overload {
                 Some(found) => overload::section(&groups, found),
                 None => figures::section(&groups),
             },
         ),
-        (Part::Derived, derived::section(summary)),
-        (Part::Cost, figures::cost_section(&groups)),
-        (Part::Matter, matter::section(summary, &groups)),
-        (Part::Why, why::section(&groups)),
-        (Part::Paths, paths::section(&groups)),
-        (Part::Trust, trust::section(summary, &groups)),
-        (Part::Evidence, trust::evidence(summary, &groups)),
-        (Part::Failures, failures::section(summary, &groups)),
-        (Part::Comparisons, figures::comparison_section(summary)),
-        (Part::Environment, environment::section(summary)),
-        (Part::Detail, environment::detail(summary)),
+        (SectionId::Derived, derived::section(summary)),
+        (SectionId::Cost, figures::cost_section(&groups)),
+        (SectionId::Matter, matter::section(summary, &groups)),
+        (SectionId::Why, why::section(&groups)),
+        (SectionId::Paths, paths::section(&groups)),
+        (SectionId::Trust, trust::section(summary, &groups)),
+        (SectionId::Evidence, trust::evidence(summary, &groups)),
+        (SectionId::Failures, failures::section(summary, &groups)),
+        (SectionId::Comparisons, figures::comparison_section(summary)),
+        (SectionId::Environment, environment::section(summary)),
+        (SectionId::Detail, environment::detail(summary)),
     ];
     let known = all.into_iter().filter_map(|(part, section)| Some((part, section?)));
     known.collect()
