@@ -13,7 +13,7 @@ use lasthop_analyse::{
 use lasthop_record::{RunData, Store, store};
 use lasthop_report::{
     Format,
-    across::{self, Told},
+    across::{self, Reportable},
 };
 
 use super::{
@@ -67,7 +67,7 @@ pub fn has_format(output: &args::OutputOptions) -> Result<(), CliError> {
     writable(output.output.as_deref())
 }
 
-fn tell(result: &impl Told, output: &args::OutputOptions) -> Result<(), CliError> {
+fn tell(result: &impl Reportable, output: &args::OutputOptions) -> Result<(), CliError> {
     deliver_bytes(output.output.as_deref(), output.verbose, |options| {
         across::render(result, output.format, options)
     })

@@ -156,7 +156,7 @@ fn micros(unit: &str) -> Option<f64> {
 }
 
 /// Times in tables, in microseconds: savings, the handlers for which a saving matters, derived quantities, and waits.
-fn told(markdown: &str) -> Vec<Printed> {
+fn printed_times(markdown: &str) -> Vec<Printed> {
     let mut times = Vec::new();
     let after = |title: &str, end: &str| {
         markdown
@@ -193,7 +193,7 @@ fn told(markdown: &str) -> Vec<Printed> {
 
 /// Times in sentences that no table supports.
 fn unfounded(summary: &Summary, page: &str) -> Vec<String> {
-    let known = told(page);
+    let known = printed_times(page);
     let spoken = regex::Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) (ns|µs|ms|s)\b").unwrap();
     let mut found = Vec::new();
     for line in super::answer(summary) {

@@ -13,7 +13,8 @@ use lasthop_stats::Interval;
 use serde::Serialize;
 
 use super::{
-    Parts, Told, by_quantity, differences, differences_in_short, in_setting, own_doubts, panels, quantity_of, side,
+    Parts, Reportable, by_quantity, differences, differences_in_short, in_setting, own_doubts, panels, quantity_of,
+    side,
 };
 use crate::{
     against::sure,
@@ -27,8 +28,8 @@ use crate::{
     words::say,
 };
 
-impl Told for Diff {
-    fn told(&self) -> Parts<'_> {
+impl Reportable for Diff {
+    fn parts(&self) -> Parts<'_> {
         let [old, new] = &self.runs;
         let groups = groups(new);
         let mut panels = panels(&[("old", old), ("new", new)], new);
@@ -124,7 +125,7 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
         [] if unseen == 0.0 => Tone::Good,
         _ => Tone::Strong,
     };
-    let said = Said {
+    let values = HeadlineValues {
         judged: all.len(),
         changed: surely.len(),
         who,
@@ -136,18 +137,20 @@ fn answer(diff: &Diff, groups: &[Group<'_>]) -> Vec<Text> {
             .filter_map(|is_cpu| most(&surely, is_cpu))
             .collect(),
     };
-    let mut lines = say("diff", said).into_iter();
+    let mut lines = say("diff", values).into_iter();
     let first = Text::of(tone, lines.next().unwrap_or_default());
     let rest = [
         lines.collect::<Vec<_>>().join(" ").into(),
         differences_in_short(&diff.differences),
     ];
-    let told = |line: &Text| !line.to_string().is_empty();
-    std::iter::once(first).chain(rest.into_iter().filter(told)).collect()
+    let is_there = |line: &Text| !line.to_string().is_empty();
+    std::iter::once(first)
+        .chain(rest.into_iter().filter(is_there))
+        .collect()
 }
 
 /// The largest change of a declared ratio, or of a ratio of CPU time.
-fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<SaidChange> {
+fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<ChangeValues> {
     let all = surely
         .iter()
         .filter(|one| (one.change.metric == Metric::CpuPerRequest) == is_cpu);
@@ -158,7 +161,7 @@ fn most(surely: &[&Changed<'_>], is_cpu: bool) -> Option<SaidChange> {
     let shown = |of: &Interval| if is_cpu { saved(of) } else { ratio(of.estimate, places) };
     let times = if is_cpu { "" } else { " times" };
     let than = most.group.label(most.group.head());
-    Some(SaidChange {
+    Some(ChangeValues {
         what: if is_cpu { "CPU saved" } else { most.quantity().word() },
         old: shown(old),
         new: shown(new),
@@ -180,9 +183,8 @@ fn saved(ratio: &Interval) -> String {
     }
 }
 
-/// Values for the headline of a diff.
 #[derive(Serialize)]
-struct Said {
+struct HeadlineValues {
     /// Ratios with a verdict on their change.
     judged: usize,
     changed: usize,
@@ -194,11 +196,11 @@ struct Said {
     /// The largest change that the intervals still allow.
     unseen: Option<String>,
     /// The largest change of throughput or response time, and of CPU time.
-    changes: Vec<SaidChange>,
+    changes: Vec<ChangeValues>,
 }
 
 #[derive(Serialize)]
-struct SaidChange {
+struct ChangeValues {
     what: &'static str,
     old: String,
     new: String,

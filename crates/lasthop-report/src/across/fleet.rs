@@ -13,7 +13,7 @@ use lasthop_analyse::{
 use lasthop_model::quantity::joined;
 use lasthop_stats::Interval;
 
-use super::{NONE, Parts, Told, by_quantity, differing_in, own_doubts, quantity_of};
+use super::{NONE, Parts, Reportable, by_quantity, differing_in, own_doubts, quantity_of};
 use crate::{
     columns::{self, Columns},
     content::{case_title, full_name, section, the, title},
@@ -29,8 +29,8 @@ const MANY: usize = 12;
 /// The largest typical factor worth showing.
 const FURTHEST: f64 = 1e3;
 
-impl Told for Fleet {
-    fn told(&self) -> Parts<'_> {
+impl Reportable for Fleet {
+    fn parts(&self) -> Parts<'_> {
         let groups = groups(&self.main);
         let all = declared(self, &groups);
         Parts {

@@ -44,8 +44,8 @@ const KINDS: [(FactKind, &str); 4] = [
 ];
 
 /// A result of several runs.
-pub trait Told: Serialize {
-    fn told(&self) -> Parts<'_>;
+pub trait Reportable: Serialize {
+    fn parts(&self) -> Parts<'_>;
 
     /// A row for each figure.
     fn csv(&self) -> Vec<u8>;
@@ -68,8 +68,8 @@ pub struct Parts<'a> {
 
 /// Renders the report. CSV takes the place of trials.
 #[must_use]
-pub fn render(result: &impl Told, format: Format, options: &Options) -> Vec<u8> {
-    let mut parts = result.told();
+pub fn render(result: &impl Reportable, format: Format, options: &Options) -> Vec<u8> {
+    let mut parts = result.parts();
     match format {
         Format::Terminal => document_terminal(&parts.document(), options),
         Format::Markdown => document_markdown(&parts.document()),

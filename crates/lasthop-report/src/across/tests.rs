@@ -33,7 +33,7 @@ fn against(new: &[Truth]) -> Diff {
     diff(&run("old", &[TCP, UNIX, TLS]), &new).unwrap()
 }
 
-fn told(result: &impl Told, format: Format) -> String {
+fn rendered(result: &impl Reportable, format: Format) -> String {
     let everything = Options {
         verbose: true,
         ..Options::default()
@@ -42,7 +42,7 @@ fn told(result: &impl Told, format: Format) -> String {
 }
 
 fn answer(diff: &Diff) -> Vec<String> {
-    let lines = diff.told().answer;
+    let lines = diff.parts().answer;
     assert!((1..=3).contains(&lines.len()), "{lines:?}");
     lines.iter().map(|line| line.to_string().replace(NBSP, " ")).collect()
 }
@@ -65,7 +65,7 @@ fn a_change_is_named_and_the_table_says_how_large_it_is() {
             "What differs: kernel."
         ]
     );
-    let page = told(&diff, Format::Markdown);
+    let page = rendered(&diff, Format::Markdown);
     let mut rows = page.lines().filter(|line| line.starts_with("| unix |"));
     assert!(rows.next().unwrap().starts_with("| unix | 1.3"), "{page}");
     let faster = Truth { rate: 18_000.0, ..TLS };
@@ -84,7 +84,7 @@ fn cpu_time_is_told_as_what_is_saved_behind_the_throughput() {
     let [requests, cpu] =
         ["Requests/s: 1.30", "CPU saved: 30 % → 50 %, unix against tcp."].map(|text| said[1].find(text));
     assert!(requests < cpu && requests.is_some(), "{said:?}");
-    let page = told(&against(&[TCP, cheaper, TLS]), Format::Markdown);
+    let page = rendered(&against(&[TCP, cheaper, TLS]), Format::Markdown);
     assert!(page.contains("| 30 % → 50 % |"), "{page}");
 }
 
@@ -93,7 +93,7 @@ fn cpu_time_is_told_as_what_is_saved_behind_the_throughput() {
 fn old_and_new_divide_to_the_ratio_beside_them() {
     let slower = Truth { rate: 23_400.0, ..UNIX };
     for unix in [UNIX, slower] {
-        let page = told(&against(&[TCP, unix, TLS]), Format::Markdown);
+        let page = rendered(&against(&[TCP, unix, TLS]), Format::Markdown);
         assert!(page.contains("| old requests/s | new requests/s | new/old |"), "{page}");
         let wrong = contradictions_within_rows(&page, &["new/old", "95 % interval"]);
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -122,8 +122,8 @@ fn lines_fit_and_foreign_text_stays_text() {
     let diff = diff(&old, &new).unwrap();
     let several = together(&[old, new], &[]).unwrap();
     for (terminal, page) in [
-        (told(&diff, Format::Terminal), told(&diff, Format::Html)),
-        (told(&several, Format::Terminal), told(&several, Format::Html)),
+        (rendered(&diff, Format::Terminal), rendered(&diff, Format::Html)),
+        (rendered(&several, Format::Terminal), rendered(&several, Format::Html)),
     ] {
         assert!(terminal.lines().all(|line| display_width(line) <= 80), "{terminal}");
         assert!(
@@ -132,10 +132,10 @@ fn lines_fit_and_foreign_text_stays_text() {
         );
         assert!(!page.contains("<script>alert") && !page.contains("<img") && page.contains("class=\"forest\""));
     }
-    assert!(told(&diff, Format::Terminal).contains("only in the new run: tls"));
+    assert!(rendered(&diff, Format::Terminal).contains("only in the new run: tls"));
     for (format, lines) in [(Format::Markdown, 20), (Format::Csv, 10), (Format::Svg, 10)] {
         assert!(
-            told(&diff, format).lines().count() > lines && told(&several, format).lines().count() > 3,
+            rendered(&diff, format).lines().count() > lines && rendered(&several, format).lines().count() > 3,
             "{format:?}"
         );
     }
@@ -157,7 +157,7 @@ fn together(runs: &[RunData], by: &[&str]) -> Result<Fleet, NoFleet> {
 
 fn said(fleet: &Fleet) -> Vec<String> {
     fleet
-        .told()
+        .parts()
         .answer
         .iter()
         .map(|line| line.to_string().replace(NBSP, " "))
@@ -193,14 +193,14 @@ fn kinds_that_differ_are_named_with_their_means() {
     let said = said(&by_label);
     assert_eq!(said[1], "How large the difference is depends on the machine.");
     assert_eq!(said[2], "Kinds of machines differ (instance).");
-    let page = told(&by_label, Format::Html);
+    let page = rendered(&by_label, Format::Html);
     assert!(
         rates
             .iter()
             .all(|(name, _, _)| page.contains(&format!("<th scope=\"row\">{name}</th>"))),
         "{page}"
     );
-    let terminal = told(&by_label, Format::Terminal);
+    let terminal = rendered(&by_label, Format::Terminal);
     assert!(
         terminal.lines().all(|line| display_width(line) <= 80) && !terminal.contains("NaN"),
         "{terminal}"
@@ -212,7 +212,7 @@ fn kinds_that_differ_are_named_with_their_means() {
     for (name, ratio) in [("a", "1.30"), ("d", "1.95"), ("x", "1.30"), ("y", "1.95")] {
         assert!(has(name, ratio), "{name}: {terminal}");
     }
-    let csv = told(&by_label, Format::Csv);
+    let csv = rendered(&by_label, Format::Csv);
     let scopes = |scope: &str| {
         csv.lines()
             .filter(|line| line.starts_with(scope) && line.contains(",throughput,"))
@@ -235,7 +235,7 @@ fn runs_of_one_machine_are_told_as_runs() {
     let said = said(&of_runs);
     assert_eq!(said[0], "Use the Unix socket.");
     assert!(said[1].starts_with("No difference between runs was found"), "{said:?}");
-    let terminal = told(&of_runs, Format::Terminal);
+    let terminal = rendered(&of_runs, Format::Terminal);
     assert!(
         terminal.contains("All runs") && !terminal.contains("machine"),
         "{terminal}"
@@ -246,7 +246,7 @@ fn runs_of_one_machine_are_told_as_runs() {
 fn a_case_has_a_row_for_each_declared_metric() {
     let closed = ["a", "b"].map(|name| machine(name, "x", 26_000.0));
     let open = ["c", "d"].map(|name| testing::at_rate(machine(name, "x", 26_000.0), 1_000.0));
-    let terminal = told(&together(&[closed, open].concat(), &[]).unwrap(), Format::Terminal);
+    let terminal = rendered(&together(&[closed, open].concat(), &[]).unwrap(), Format::Terminal);
     let all = &terminal[terminal.find("All machines").unwrap()..];
     assert!(
         all.contains(", requests/s") && all.contains(", median response time"),
@@ -295,7 +295,7 @@ fn a_fleet_says_what_it_cannot_know() {
     assert!(matches!(together(&twice, &[]), Err(NoFleet::NotAlike(_))));
     let mut again = [twice.to_vec(), vec![runs[1].clone()]].concat();
     again[1].header.run = "later".to_owned();
-    let terminal = told(&together(&again, &[]).unwrap(), Format::Terminal);
+    let terminal = rendered(&together(&again, &[]).unwrap(), Format::Terminal);
     assert!(
         terminal.contains("a has 2 runs: each counts as a machine"),
         "{terminal}"

@@ -348,7 +348,7 @@ mod tests {
     };
     use crate::fixtures;
 
-    fn told(answers: &[&Answer], whole: bool) -> String {
+    fn rendered(answers: &[&Answer], whole: bool) -> String {
         String::from_utf8(lasthop_page::document_markdown(&document(answers, whole))).unwrap()
     }
 
@@ -362,7 +362,7 @@ mod tests {
                 |one: &&lasthop_analyse::summary::Comparison| summary.invalid(&one.case, &one.reference).is_none();
             let declared = summary.cases.iter().filter_map(|case| summary.declared(case));
             assert_eq!(compared(&answer).count(), declared.filter(usable).count(), "{name}");
-            let whole = told(&[&answer], true);
+            let whole = rendered(&[&answer], true);
             // Equal decimals for all. Rows without a difference may be merged.
             let places = compared(&answer)
                 .map(|one| ratio_places(one.against.ratio))
@@ -371,7 +371,7 @@ mod tests {
             for one in compared(&answer).filter(|one| one.against.verdict.differs()) {
                 assert!(whole.contains(&bounds(one.against.ratio, places)), "{name}: {whole}");
             }
-            assert!(told(&[&answer], true).contains(&format!("lasthop run {}", summary.experiment)));
+            assert!(rendered(&[&answer], true).contains(&format!("lasthop run {}", summary.experiment)));
             let text = String::from_utf8(csv(&[&answer])).unwrap();
             let width = |line: &str| csv_fields(line);
             assert!(text.lines().all(|line| width(line) == 38), "{name}: {text}");
@@ -391,9 +391,9 @@ mod tests {
     #[test]
     fn several_runs_are_one_mean_and_a_range_for_another_machine() {
         let mut answer = answer_of(&fixtures::patterns(), "raw", None).unwrap();
-        assert!(!told(&[&answer], true).contains("another machine"));
+        assert!(!rendered(&[&answer], true).contains("another machine"));
         pool(&mut answer, Verdict::Faster, None);
-        let whole = told(&[&answer], true);
+        let whole = rendered(&[&answer], true);
         let name = &compared(&answer).next().unwrap().setting.name;
         let lead = format!(
             "{}, {name}, unix: 1.32 to 1.94 times on another machine of ",
@@ -401,7 +401,7 @@ mod tests {
         );
         assert!(whole.contains(&lead) && whole.contains(", sure."), "{whole}");
         assert!(whole.contains("| mean | another machine |"), "{whole}");
-        let listed = told(&[&answer], false);
+        let listed = rendered(&[&answer], false);
         assert!(listed.contains("1.32 to 1.94"), "{listed}");
     }
 
@@ -443,7 +443,7 @@ mod tests {
             pool(&mut answer, verdict, perhaps);
             advise(&mut answer, &summary);
             assert_eq!(answer.advice[0], advice);
-            let is_on_most = told(&[&answer], true).contains("on most machines");
+            let is_on_most = rendered(&[&answer], true).contains("on most machines");
             assert_eq!(is_on_most, perhaps.is_some());
             // More time for one run decides nothing about machines.
             assert!(
@@ -469,7 +469,7 @@ mod tests {
         let answer = answer_of(&summary, "raw", None).unwrap();
         let said = provenance(&answer);
         assert!(said.contains(", podman 4.3.1)"), "{said}");
-        let listed = told(&[&answer], false);
+        let listed = rendered(&[&answer], false);
         assert!(listed.contains(" (podman 4.3.1)"), "{listed}");
     }
 

@@ -31,11 +31,11 @@ use crate::{
 
 /// Values for the templates of a decision.
 #[derive(Serialize)]
-struct Said {
+struct DecisionValues {
     advice: Advice,
     /// Whether the alternatives are only ways to reach the server.
     is_way: bool,
-    wait: Option<SaidWait>,
+    wait: Option<WaitValues>,
     /// With a wait: the advice of the other comparisons.
     otherwise: String,
     perhaps: bool,
@@ -57,7 +57,7 @@ struct Said {
 
 /// Values for the templates of a wait: the longest, and the cases with a similar wait.
 #[derive(Serialize)]
-struct SaidWait {
+struct WaitValues {
     cause: WaitCause,
     cases: Vec<String>,
     /// The mean time over all requests, and the remaining time without the wait.
@@ -71,7 +71,7 @@ pub fn advice(summary: &Summary) -> Text {
     if summary.aa {
         return Text::of(Tone::Strong, "There is nothing to choose.");
     }
-    let words = say("advice", said(summary, &groups(summary))).concat();
+    let words = say("advice", decision_values(summary, &groups(summary))).concat();
     Text::of(tone_of(&summary.decision), words)
 }
 
@@ -136,11 +136,11 @@ fn sentences(summary: &Summary, groups: &[Group<'_>]) -> Vec<String> {
     if summary.aa {
         vec!["This run compares each case with itself.".to_owned()]
     } else {
-        say("sentences", said(summary, groups))
+        say("sentences", decision_values(summary, groups))
     }
 }
 
-fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
+fn decision_values(summary: &Summary, groups: &[Group<'_>]) -> DecisionValues {
     let decision = &summary.decision;
     let by_verdicts = decision.otherwise.unwrap_or(decision.advice);
     let name = |key: &Option<String>| key.as_ref().map_or(String::new(), |key| in_words(groups, key));
@@ -156,7 +156,7 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
         .collect();
     limits.dedup();
     let (depends_on, except) = depends_on(summary).unwrap_or_default();
-    let mut said = Said {
+    let mut values = DecisionValues {
         advice: by_verdicts,
         is_way: is_way(&summary.compared),
         wait: wait(groups, decision),
@@ -181,13 +181,13 @@ fn said(summary: &Summary, groups: &[Group<'_>]) -> Said {
         },
     };
     if decision.otherwise.is_some() {
-        said.otherwise = say("advice", &said).concat();
+        values.otherwise = say("advice", &values).concat();
     }
-    said.advice = decision.advice;
-    said
+    values.advice = decision.advice;
+    values
 }
 
-fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<SaidWait> {
+fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<WaitValues> {
     let longest = *decision.waits.first()?.1;
     let alike = |(group, case): &(&Group<'_>, &CaseSummary)| {
         let wait = decision.waits.get(&case.case);
@@ -196,7 +196,7 @@ fn wait(groups: &[Group<'_>], decision: &Decision) -> Option<SaidWait> {
     };
     let mut labels: Vec<String> = cases(groups).filter_map(|one| alike(&one)).collect();
     labels.dedup();
-    Some(SaidWait {
+    Some(WaitValues {
         cause: longest.cause,
         cases: labels,
         time: time(longest.us),
