@@ -190,12 +190,12 @@ fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     });
     match (received, part) {
         (Ok(Received { folder, .. }), _) => {
-            talk(&format!("{}, complete and verified", name(&folder)));
+            talk(&format!("{}, complete and verified", record_name(&folder)));
             Ok(())
         }
         (Err(WireError::Ended), Some(part)) => Err(CliError::failed(format!(
             "{shown} ends before the record does; what there is was kept as {}",
-            name(&part)
+            record_name(&part)
         ))),
         (Err(WireError::Ended), None) => Err(CliError::failed(format!(
             "there is no record in {shown}: collect the whole log of a Pod that ran `lasthop fleet worker`"
@@ -204,8 +204,7 @@ fn collected(shown: &str, log: impl Read, runs: &Path) -> Result<(), CliError> {
     }
 }
 
-/// The name of a record.
-fn name(folder: &Path) -> String {
+fn record_name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -296,11 +295,11 @@ fn conclude(outcome: &Outcome, arguments: &args::FleetRun) -> Exit {
         .collect();
     let reported = match &folders[..] {
         [] => DONE,
-        received => report::of(received, &arguments.by, &arguments.output)?,
+        received => report::recorded(received, &arguments.by, &arguments.output)?,
     };
     for failure in &outcome.failures {
         let part = failure.part.as_ref();
-        let part = part.map(|part| format!("; what came of its record is {}", name(part)));
+        let part = part.map(|part| format!("; what came of its record is {}", record_name(part)));
         talk(&format!(
             "{} failed: {}{}",
             failure.node,
@@ -357,7 +356,7 @@ impl Teller<'_> {
             Event::Received { node, folder, done, of } => {
                 talk(&format!(
                     "{node}: {} is here, complete and verified ({done} of {of})",
-                    name(folder)
+                    record_name(folder)
                 ));
             }
             Event::Removing => talk("removing what the run made in the cluster"),

@@ -36,11 +36,11 @@ pub fn report(arguments: &args::Report) -> Exit {
         return explain_check(id.as_deref()).map(|()| DONE);
     }
     let wanted: Vec<&str> = arguments.runs.iter().map(String::as_str).collect();
-    of(&diff::find(&wanted)?, &arguments.by, &arguments.output)
+    recorded(&diff::find(&wanted)?, &arguments.by, &arguments.output)
 }
 
 /// Reports recorded runs by their directories: one by itself, several together.
-pub fn of(directories: &[PathBuf], by: &[String], output: &OutputOptions) -> Exit {
+pub fn recorded(directories: &[PathBuf], by: &[String], output: &OutputOptions) -> Exit {
     match directories {
         [one] if by.is_empty() => of_one(&mut read(one)?, output),
         several => diff::fleet_of(several, by, output),
@@ -170,7 +170,7 @@ fn extras(Recorded { data, summary }: &Recorded, format: Format) -> Extras {
 fn explain_check(id: Option<&str>) -> Result<(), CliError> {
     let document = match id {
         None => explained::list(),
-        Some(id) => explained::of(CheckMeaning::of(id).ok_or_else(|| {
+        Some(id) => explained::check(CheckMeaning::of(id).ok_or_else(|| {
             let known = known::all().map(|known| known.id);
             let help = meant(id, known, "`lasthop report --check` lists all");
             CliError::usage(format!("there is no check `{id}`; {help}"))

@@ -50,7 +50,7 @@ fn sentences(known: &CheckMeaning) -> Vec<String> {
 
 /// The meaning of a check, as text.
 #[must_use]
-pub fn of(known: &CheckMeaning) -> Document {
+pub fn check(known: &CheckMeaning) -> Document {
     let blocks = sentences(known).into_iter().map(|text| Block::Paragraph(text.into()));
     Document {
         title: Text::of(Tone::Strong, known.id),

@@ -44,7 +44,7 @@ pub fn index(runs: &[Indexed]) -> Vec<u8> {
 fn table(runs: &[Indexed]) -> Table {
     let runs: Vec<&Indexed> = runs.iter().rev().collect();
     Columns::of(&runs)
-        .left("run", |run| name(run))
+        .left("run", |run| run_cell(run))
         .left("experiment", |run| &run.entry.experiment)
         .left("began", |run| &run.entry.when)
         .left("state", |run| state_of(&run.entry))
@@ -56,7 +56,7 @@ fn table(runs: &[Indexed]) -> Table {
         .table()
 }
 
-fn name(run: &Indexed) -> Cell {
+fn run_cell(run: &Indexed) -> Cell {
     Cell {
         link: run.page.clone(),
         ..run.entry.run.clone().into()

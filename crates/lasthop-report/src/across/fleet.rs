@@ -246,7 +246,7 @@ fn by_kind(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Text> {
     })
 }
 
-fn name(kind: &Kind) -> String {
+fn kind_name(kind: &Kind) -> String {
     joined(
         kind.values.iter().map(|value| value.as_deref().unwrap_or("unknown")),
         ", ",
@@ -310,7 +310,7 @@ fn kinds(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
     }
     rows.first()?;
     let table = Columns::of(&rows)
-        .names(fleet.by.join(", "), |(_, kind, _)| name(kind))
+        .names(fleet.by.join(", "), |(_, kind, _)| kind_name(kind))
         .right(format!("{}s", fleet.unit), |(_, kind, _)| kind.machines.to_string())
         .ratios(["mean", &interval_title(fleet.confidence)], |(.., mean)| shown(*mean))
         .under(|(one, ..)| capital(&one.name()))
@@ -337,7 +337,7 @@ fn machines(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
         })
         .left("verdict", verdict)
         .left("kind", |(_, machine, _)| {
-            Cell::new(Tone::Dim, name(&fleet.kinds[machine.kind]))
+            Cell::new(Tone::Dim, kind_name(&fleet.kinds[machine.kind]))
         })
         .under(|(one, ..)| capital(&one.name()))
         .noted(|(.., judged)| judged.is_none().then(|| "no result that may be used".into()))

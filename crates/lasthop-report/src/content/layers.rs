@@ -24,7 +24,7 @@ const MOST: f64 = 0.6;
 const ROLES: usize = 3;
 
 /// The layers of a comparison; empty without profile trials.
-pub fn of(compared: Compared<'_>) -> Vec<Block> {
+pub fn blocks(compared: Compared<'_>) -> Vec<Block> {
     let Some((explained, found)) = difference(compared) else {
         return Vec::new();
     };

@@ -50,7 +50,7 @@ fn layers(groups: &[Group<'_>], all: &[Compared<'_>]) -> Vec<Block> {
     chosen.sort_by(|one, other| rank(one).partial_cmp(&rank(other)).unwrap_or(Ordering::Equal));
     chosen.truncate(MANY);
     chosen.sort_by_key(|(place, _)| *place);
-    let mut layers: Vec<Block> = chosen.iter().flat_map(|(_, one)| layers::of(**one)).collect();
+    let mut layers: Vec<Block> = chosen.iter().flat_map(|(_, one)| layers::blocks(**one)).collect();
     if !layers.is_empty() {
         layers.extend(layers::cost(groups));
     }
