@@ -11,7 +11,7 @@ use lasthop_plan::{
 use lasthop_protocol::{address::UNIX_NAME_MAX, location::HIDDEN, spec::Spec, url::redacted};
 use lasthop_run::{
     Job,
-    compare::{self, Asked, AskedEndpoint, CompareError},
+    compare::{self, CompareError, CompareRequest, EndpointRequest},
 };
 use lasthop_stack::locate::Locator;
 
@@ -37,14 +37,14 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     }
     given::check_number(arguments.endpoints.len()).or_usage()?;
     writable(arguments.output.output.as_deref())?;
-    let asked = Asked {
+    let request = CompareRequest {
         endpoints: arguments
             .endpoints
             .iter()
             .map(|NamedUrl { name, url }| {
                 let spec = arguments.requests.spec(url, 0)?;
                 begins_at_root(url, &spec)?;
-                Ok(AskedEndpoint {
+                Ok(EndpointRequest {
                     name: name.clone(),
                     url: redacted(url),
                     spec,
@@ -60,7 +60,7 @@ pub fn compare(arguments: &args::Compare) -> Exit {
     };
     let interrupt = watch_signals()?;
     let interrupted = || interrupt.load(Ordering::Relaxed);
-    let examined = compare::examine(asked, || !interrupted()).map_err(|error| match error {
+    let examined = compare::examine(request, || !interrupted()).map_err(|error| match error {
         // Checked first, because an interrupted examination also ends with an error, which means nothing.
         _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
         CompareError::NoAnswer(_) => CliError::failed(error),

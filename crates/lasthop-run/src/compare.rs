@@ -29,11 +29,10 @@ use lasthop_system::{
     process,
 };
 
-/// A request to compare endpoints.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct CompareRequest {
     /// The first is the reference.
-    pub endpoints: Vec<AskedEndpoint>,
+    pub endpoints: Vec<EndpointRequest>,
     /// Whether each reply must have what the first two have in common.
     pub learn: bool,
     /// Why replies are not checked, if the user asked for that.
@@ -48,7 +47,7 @@ pub struct Asked {
 }
 
 #[derive(Clone, Debug)]
-pub struct AskedEndpoint {
+pub struct EndpointRequest {
     /// The user's name for the endpoint.
     pub name: Option<String>,
     /// The URL as it may be shown.
@@ -114,24 +113,25 @@ impl Examined {
 /// # Errors
 /// An endpoint is not on this machine, gives no correct reply, or replies unlike the first. After `go_on` returns
 /// false, the error has no meaning.
-pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined, CompareError> {
-    given::check_names(asked.endpoints.iter().filter_map(|one| one.name.as_ref())).map_err(CompareError::Wrong)?;
-    let endpoints = asked.endpoints.iter().map(|one| (one.url.clone(), &one.spec));
-    permit(endpoints, asked.remote).map_err(CompareError::Wrong)?;
-    if let Some((role, pid)) = asked.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
+pub fn examine(request: CompareRequest, mut go_on: impl FnMut() -> bool) -> Result<Examined, CompareError> {
+    given::check_names(request.endpoints.iter().filter_map(|one| one.name.as_ref())).map_err(CompareError::Wrong)?;
+    let endpoints = request.endpoints.iter().map(|one| (one.url.clone(), &one.spec));
+    permit(endpoints, request.remote).map_err(CompareError::Wrong)?;
+    if let Some((role, pid)) = request.pids.iter().find(|(_, pid)| process::Stat::of(**pid).is_none()) {
         let text = format!("--pid {role}={pid}: there is no process {pid}");
         return Err(CompareError::Wrong(text));
     }
-    let specs: Vec<&Spec> = asked.endpoints.iter().map(|one| &one.spec).collect();
+    let specs: Vec<&Spec> = request.endpoints.iter().map(|one| &one.spec).collect();
     let no_answer = |endpoint: usize, failure: Failure| {
-        let AskedEndpoint { url, spec, .. } = &asked.endpoints[endpoint];
+        let EndpointRequest { url, spec, .. } = &request.endpoints[endpoint];
         let advice =
             advice(&failure, &spec.endpoint.address).map_or_else(String::new, |advice| format!("\n  {advice}"));
         CompareError::NoAnswer(format!("{url}: {}{advice}", failure.message))
     };
-    let looked = reference::sampled(&specs, asked.learn, &mut go_on).map_err(|(at, failure)| no_answer(at, failure))?;
+    let looked =
+        reference::sampled(&specs, request.learn, &mut go_on).map_err(|(at, failure)| no_answer(at, failure))?;
     let fastest = looked.iter().map(|one| one.fastest).collect();
-    let places = asked
+    let places = request
         .endpoints
         .iter()
         .map(|one| (one.name.clone(), one.spec.endpoint.clone()));
@@ -142,21 +142,21 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined
         .collect();
     let traits = traits?;
     let mut expected = looked.clone();
-    if asked.learn {
+    if request.learn {
         expect(&mut expected, &traits).map_err(|(at, failure)| no_answer(at, failure))?;
     }
     let closes = looked.iter().any(|reference| reference.closes);
-    for AskedEndpoint { url, spec, .. } in asked.endpoints.iter().filter(|_| !closes) {
+    for EndpointRequest { url, spec, .. } in request.endpoints.iter().filter(|_| !closes) {
         if let Some(few) = at_once::look(spec, &mut go_on) {
             return Err(CompareError::NoAnswer(format!("{url}: {}", few.in_words())));
         }
     }
-    let reference = &asked.endpoints[0].url;
+    let reference = &request.endpoints[0].url;
     let mut endpoints = IndexMap::new();
     let mut unlike = Vec::new();
     let learnt = expected.into_iter().zip(&traits);
-    let named = names.into_iter().zip(asked.endpoints.clone());
-    for ((name, AskedEndpoint { url, mut spec, .. }), (learnt, theirs)) in named.zip(learnt) {
+    let named = names.into_iter().zip(request.endpoints.clone());
+    for ((name, EndpointRequest { url, mut spec, .. }), (learnt, theirs)) in named.zip(learnt) {
         spec.protocol = learnt.protocol;
         if closes {
             spec.reuse = Reuse::PerRequest;
@@ -170,11 +170,11 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined
         let differs = differs
             .iter()
             .map(|(what, [one, other])| format!("{what}: {one} and {other}"));
-        let server = listener::server(&spec.endpoint.address).map(|owner| role_of(&owner, &asked.pids));
+        let server = listener::server(&spec.endpoint.address).map(|owner| role_of(&owner, &request.pids));
         let endpoint = GivenEndpoint {
-            unchecked: learnt.unchecked.or_else(|| asked.unchecked.clone()),
+            unchecked: learnt.unchecked.or_else(|| request.unchecked.clone()),
             closes: learnt.closes,
-            learnt: asked.learn,
+            learnt: request.learn,
             differs: differs.collect(),
             secret: false,
             url,
@@ -183,11 +183,11 @@ pub fn examine(asked: Asked, mut go_on: impl FnMut() -> bool) -> Result<Examined
         };
         endpoints.insert(name, endpoint);
     }
-    if unlike.is_empty() || asked.differing {
+    if unlike.is_empty() || request.differing {
         let given = Given {
             endpoints,
-            restart: asked.restart,
-            pids: asked.pids,
+            restart: request.restart,
+            pids: request.pids,
         };
         return Ok(Examined { given, fastest });
     }

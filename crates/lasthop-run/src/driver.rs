@@ -146,17 +146,17 @@ impl Driver {
     /// # Errors
     /// [`DriverError::Refused`] if the trial has no result.
     pub fn trial(&mut self, case: &str, phases: TrialPhases) -> Result<TrialResult, DriverError> {
-        let asked = self.begin(case, phases)?;
-        self.end(&asked)?.read()
+        let pending = self.begin(case, phases)?;
+        self.end(&pending)?.read()
     }
 
     /// Starts a trial and returns at once.
-    pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Asked, DriverError> {
+    pub fn begin(&mut self, case: &str, phases: TrialPhases) -> Result<Pending, DriverError> {
         self.send_trial(case, phases, Vec::new())
     }
 
     /// Starts a trial in stages and returns at once.
-    pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
+    pub fn begin_stages(&mut self, case: &str, stages: Vec<LoadStage>) -> Result<Pending, DriverError> {
         let phases = TrialPhases {
             warm_up_ns: 0,
             measure_ns: LoadStage::total_ns(&stages),
@@ -164,7 +164,7 @@ impl Driver {
         self.send_trial(case, phases, stages)
     }
 
-    fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Asked, DriverError> {
+    fn send_trial(&mut self, case: &str, phases: TrialPhases, stages: Vec<LoadStage>) -> Result<Pending, DriverError> {
         let mut bounds = self.prepared.get(case).copied().unwrap_or_default();
         bounds.is_open |= !stages.is_empty();
         // Before the write: a sender may lose its CPU for as long as a trial takes.
@@ -174,7 +174,7 @@ impl Driver {
             phases,
             stages,
         })?;
-        Ok(Asked {
+        Ok(Pending {
             case: case.to_owned(),
             begun,
             limit: Duration::from_nanos(phases.warm_up_ns + phases.measure_ns) + DRAIN,
@@ -183,12 +183,12 @@ impl Driver {
     }
 
     /// Waits for the end of a started trial.
-    pub fn end(&mut self, asked: &Asked) -> Result<Answer, DriverError> {
+    pub fn end(&mut self, pending: &Pending) -> Result<Answer, DriverError> {
         Ok(Answer {
-            line: self.lines.hear(asked.limit)?,
-            waited: asked.begun.elapsed(),
-            case: asked.case.clone(),
-            bounds: asked.bounds,
+            line: self.lines.hear(pending.limit)?,
+            waited: pending.begun.elapsed(),
+            case: pending.case.clone(),
+            bounds: pending.bounds,
         })
     }
 
@@ -218,7 +218,7 @@ impl Driver {
 
 /// A trial in progress.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Pending {
     case: String,
     begun: Instant,
     limit: Duration,

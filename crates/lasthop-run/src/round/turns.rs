@@ -19,7 +19,7 @@ use lasthop_protocol::{TrialResult, wire::TrialPhases};
 use super::{Ready, Round, Trouble};
 use crate::{
     Runner,
-    driver::{Answer, Asked, DriverError},
+    driver::{Answer, DriverError, Pending},
     driver_place::DriverPlace,
     event::Event,
     job::{RunError, nanoseconds},
@@ -44,7 +44,7 @@ struct TrialRequest {
     at: Duration,
     watch: Pause,
     before: Rc<Snapshot>,
-    asked: Result<Asked, DriverError>,
+    pending: Result<Pending, DriverError>,
 }
 
 /// A trial that has ended.
@@ -59,7 +59,7 @@ struct TrialReply {
 }
 
 /// The driver's report of a trial, not yet parsed.
-type Said = Result<Answer, DriverError>;
+type TrialAnswer = Result<Answer, DriverError>;
 
 /// Why a trial has no result.
 enum Unusable {
@@ -68,8 +68,8 @@ enum Unusable {
     Replies(String, Box<TrialResult>),
 }
 
-fn read(said: Said) -> Result<TrialResult, Unusable> {
-    let result = said.and_then(Answer::read).map_err(Unusable::Driver)?;
+fn read(answer: TrialAnswer) -> Result<TrialResult, Unusable> {
+    let result = answer.and_then(Answer::read).map_err(Unusable::Driver)?;
     match failure(&result) {
         None => Ok(result),
         Some(cause) => Err(Unusable::Replies(cause, Box::new(result))),
@@ -83,7 +83,7 @@ impl Round {
         let mut last = None;
         let stopped = self.turns(runner, &mut last);
         let took = begun.elapsed();
-        let written = last.map_or(Ok(()), |(reply, said)| self.settle(runner, reply, read(said)));
+        let written = last.map_or(Ok(()), |(reply, answer)| self.settle(runner, reply, read(answer)));
         (written.and(stopped), took)
     }
 
@@ -91,7 +91,7 @@ impl Round {
     fn turns(
         &mut self,
         runner: &mut Runner<'_>,
-        last: &mut Option<(TrialReply, Said)>,
+        last: &mut Option<(TrialReply, TrialAnswer)>,
     ) -> Result<Option<Stopped>, RunError> {
         // A start that was cut short has planned no blocks.
         if runner.is_cut_short() {
@@ -142,7 +142,7 @@ impl Round {
     fn turn(
         &mut self,
         runner: &mut Runner<'_>,
-        last: &mut Option<(TrialReply, Said)>,
+        last: &mut Option<(TrialReply, TrialAnswer)>,
         turn: Turn,
     ) -> Result<(), RunError> {
         let Some(request) = self.begin(runner, last.as_ref(), turn)? else {
@@ -156,29 +156,29 @@ impl Round {
             elapsed: request.at,
         });
         let mut failed = None;
-        if let Some((reply, said)) = last.take() {
-            match read(said) {
+        if let Some((reply, answer)) = last.take() {
+            match read(answer) {
                 Ok(result) => self.settle(runner, reply, Ok(result))?,
                 Err(why) => failed = Some((reply, why)),
             }
         }
-        let (reply, said) = self.end(runner, request);
+        let (reply, answer) = self.end(runner, request);
         if let Some((failed, why)) = failed {
             self.settle(runner, failed, Err(why))?;
         }
         // Only if the reply looks like a result may the next trial begin before it is examined.
-        if said.as_ref().is_ok_and(Answer::is_result) {
-            *last = Some((reply, said));
+        if answer.as_ref().is_ok_and(Answer::is_result) {
+            *last = Some((reply, answer));
             return Ok(());
         }
-        self.settle(runner, reply, read(said))
+        self.settle(runner, reply, read(answer))
     }
 
     /// Asks for a trial of a case that works.
     fn begin(
         &mut self,
         runner: &mut Runner<'_>,
-        last: Option<&(TrialReply, Said)>,
+        last: Option<&(TrialReply, TrialAnswer)>,
         turn: Turn,
     ) -> Result<Option<TrialRequest>, RunError> {
         let case = runner.case(turn.case);
@@ -209,23 +209,23 @@ impl Round {
         };
         let at = runner.elapsed();
         let watch = Pause::watch();
-        let asked = running.driver.begin(&case.case, runner.phases(turn.case));
+        let pending = running.driver.begin(&case.case, runner.phases(turn.case));
         Ok(Some(TrialRequest {
             turn,
             driver,
             at,
             watch,
             before,
-            asked,
+            pending,
         }))
     }
 
     /// Waits for the end of a trial.
-    fn end(&mut self, runner: &Runner<'_>, request: TrialRequest) -> (TrialReply, Said) {
-        let said = request
-            .asked
-            .and_then(|asked| match self.drivers.get_mut(&request.driver) {
-                Some(running) => running.driver.end(&asked),
+    fn end(&mut self, runner: &Runner<'_>, request: TrialRequest) -> (TrialReply, TrialAnswer) {
+        let answer = request
+            .pending
+            .and_then(|pending| match self.drivers.get_mut(&request.driver) {
+                Some(running) => running.driver.end(&pending),
                 None => Err(DriverError::Ended),
             });
         let reply = TrialReply {
@@ -236,7 +236,7 @@ impl Round {
             paused: request.watch.has_seen_one(),
             before: request.before,
         };
-        (reply, said)
+        (reply, answer)
     }
 
     /// Writes a trial, or why it failed.
@@ -244,11 +244,11 @@ impl Round {
         &mut self,
         runner: &mut Runner<'_>,
         reply: TrialReply,
-        said: Result<TrialResult, Unusable>,
+        outcome: Result<TrialResult, Unusable>,
     ) -> Result<(), RunError> {
         let turn = reply.turn;
         let case = runner.case(turn.case);
-        let result = match said {
+        let result = match outcome {
             Ok(result) => match self.alive(case) {
                 Ok(()) => Ok(result),
                 Err(trouble) => Err(trouble.after(Box::new(result))),
