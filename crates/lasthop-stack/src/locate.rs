@@ -179,7 +179,7 @@ impl Locator {
         }
         let path = self.find(recipe, program)?;
         let version = match &program.version {
-            Some(version) => told(Command::new(&path), &path, version)?,
+            Some(version) => printed_version(Command::new(&path), &path, version)?,
             None => UNKNOWN.to_owned(),
         };
         new_enough(path, version, program, || {
@@ -287,7 +287,7 @@ pub fn within(
         .flat_map(|folder| program.names.iter().map(|name| folder.join(name)))
     {
         if let Some(version) = &program.version
-            && let Ok(version) = told(start(&path), &path, version)
+            && let Ok(version) = printed_version(start(&path), &path, version)
         {
             return new_enough(path, version, program, || {
                 "add a newer version to the Containerfile".to_owned()
@@ -306,7 +306,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// The version that `command` prints with the recipe's version arguments.
-fn told(mut command: Command, path: &Path, how: &Version) -> Result<String, LocateError> {
+fn printed_version(mut command: Command, path: &Path, how: &Version) -> Result<String, LocateError> {
     let refused = |cause: String, output: String| LocateError::Version {
         path: path.to_owned(),
         cause,

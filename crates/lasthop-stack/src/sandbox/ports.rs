@@ -35,14 +35,14 @@ const LOCKS: &str = "ports";
 
 /// Ports that this process has handed out.
 #[derive(Default)]
-struct Given {
+struct PortAllocator {
     ports: HashSet<u16>,
     /// Ports left in the last span.
     left: Vec<u16>,
     held: VecDeque<Span>,
 }
 
-static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
+static ALLOCATOR: Mutex<Option<PortAllocator>> = Mutex::new(None);
 
 /// The lock file, open as long as this process lives: closing any descriptor of the file releases all the process's
 /// locks on it (fcntl(2)). `None` if there is no data folder.
@@ -125,7 +125,7 @@ fn lock(first: u16, kind: libc::c_int) -> Result<(), Refused> {
     }
 }
 
-impl Given {
+impl PortAllocator {
     /// The next port to try.
     fn next(&mut self, low: u16, high: u16) -> io::Result<u16> {
         let mut last_choice = None;
@@ -140,17 +140,17 @@ impl Given {
                 continue;
             }
             match Span::hold(first) {
-                Ok(span) if span.name.is_some() => self.take(span, low, high),
+                Ok(span) if span.name.is_some() => self.add_span(span, low, high),
                 Ok(span) => last_choice = last_choice.or(Some(span)),
                 Err(Refused::ByOwn(pid)) => holder = pid.or(holder),
                 Err(Refused::System(error)) => return Err(error),
             }
         }
-        self.take(last_choice.ok_or_else(|| held_by(holder))?, low, high);
+        self.add_span(last_choice.ok_or_else(|| held_by(holder))?, low, high);
         self.left.pop().ok_or_else(|| held_by(holder))
     }
 
-    fn take(&mut self, span: Span, low: u16, high: u16) {
+    fn add_span(&mut self, span: Span, low: u16, high: u16) {
         self.left = span.ports(low, high);
         self.held.push_back(span);
         self.held.drain(..self.held.len().saturating_sub(HELD));
@@ -171,18 +171,18 @@ fn held_by(holder: Option<i32>) -> io::Error {
 /// server starts. No port is handed out twice.
 pub fn free_port(address: IpAddr) -> Result<u16, String> {
     let (low, high) = listening_ports(outgoing_ports());
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = given.get_or_insert_default();
+    let mut allocator = ALLOCATOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let allocator = allocator.get_or_insert_default();
     let none = |cause| format!("found no free port on {address} between {low} and {high}: {cause}");
     let mut last = None;
     for _ in 0..10_000 {
-        let port = given.next(low, high).map_err(none)?;
-        if given.ports.contains(&port) {
+        let port = allocator.next(low, high).map_err(none)?;
+        if allocator.ports.contains(&port) {
             continue;
         }
         match TcpListener::bind((address, port)) {
             Ok(_) => {
-                given.ports.insert(port);
+                allocator.ports.insert(port);
                 return Ok(port);
             }
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {
@@ -247,11 +247,11 @@ mod tests {
     fn a_span_whose_name_somebody_holds_is_the_last_choice() {
         let name = SocketName::from_abstract_name("lasthop-ports-9968").unwrap();
         let _somebody = UnixDatagram::bind_addr(&name).unwrap();
-        let mut given = Given::default();
-        let first = given.next(9_968, 9_999).unwrap();
+        let mut allocator = PortAllocator::default();
+        let first = allocator.next(9_968, 9_999).unwrap();
         assert!((9_984..=9_999).contains(&first), "{first}");
-        given.left.clear();
-        let second = given.next(9_968, 9_999).unwrap();
+        allocator.left.clear();
+        let second = allocator.next(9_968, 9_999).unwrap();
         assert!((9_968..=9_983).contains(&second), "{second}");
     }
 
