@@ -62,7 +62,7 @@ const VERDICTS: [(Worth, char, &str); 4] = [
 type Node = Option<GroupId>;
 
 /// The place of a box: row, and horizontal position in per cent.
-type Place = (u32, f64);
+type BoxPosition = (u32, f64);
 
 fn node(end: &Option<Party>) -> Node {
     end.as_ref().map(|party| party.group)
@@ -88,7 +88,7 @@ pub fn figure(links: &[&Link]) -> String {
         .iter()
         .map(|(node, party)| drawn(*party, places[node]))
         .collect();
-    let description = joined(links.iter().map(|link| told(link)), "; ");
+    let description = joined(links.iter().map(|link| link_in_words(link)), "; ");
     format!(
         "<figure>\n{}<svg class=\"links\" width=\"100%\" height=\"{}\" role=\"img\" aria-labelledby=\"links-title links-desc\">\n\
          <title id=\"links-title\">Processes, and the links from clients to servers</title>\n\
@@ -110,7 +110,7 @@ fn legend(links: &[&Link]) -> String {
 }
 
 /// Arrowheads, then all links, then their labels, which no link crosses.
-fn lines(links: &[&Link], places: &BTreeMap<Node, Place>) -> String {
+fn lines(links: &[&Link], places: &BTreeMap<Node, BoxPosition>) -> String {
     let heads = VERDICTS.map(|(worth, ..)| {
         let word = worth.word();
         format!(
@@ -137,7 +137,7 @@ fn lines(links: &[&Link], places: &BTreeMap<Node, Place>) -> String {
 }
 
 /// The place of each process, clients above their servers, and the number of rows.
-fn places(links: &[&Link]) -> (BTreeMap<Node, Place>, u32) {
+fn places(links: &[&Link]) -> (BTreeMap<Node, BoxPosition>, u32) {
     let edges: Vec<(Node, Node)> = links.iter().map(|link| ends(link)).collect();
     let mut levels: BTreeMap<Node, usize> = edges.iter().flat_map(|(from, to)| [(*from, 0), (*to, 0)]).collect();
     // A process deeper than the number of processes is in a circle.
@@ -177,7 +177,7 @@ fn worth(link: &Link) -> Worth {
 }
 
 /// The vertical ends of a line from one box to the arrowhead at another, in pixels.
-fn borders(from: Place, to: Place) -> [f64; 2] {
+fn borders(from: BoxPosition, to: BoxPosition) -> [f64; 2] {
     let half = f64::from(BOX_HEIGHT / 2);
     let [one, other] = [from.0, to.0].map(middle);
     match from.0.cmp(&to.0) {
@@ -187,7 +187,7 @@ fn borders(from: Place, to: Place) -> [f64; 2] {
     }
 }
 
-fn line(link: &Link, from: Place, to: Place) -> String {
+fn line(link: &Link, from: BoxPosition, to: BoxPosition) -> String {
     let word = worth(link).word();
     let [top, bottom] = borders(from, to);
     let turns = link.load.map_or(0.0, |load| load.turns_per_second_at_most);
@@ -196,14 +196,14 @@ fn line(link: &Link, from: Place, to: Place) -> String {
     format!(
         "<g class=\"{word}\"><title>{}</title><line x1=\"{:.1}%\" y1=\"{top}\" x2=\"{:.1}%\" y2=\"{bottom}\" \
          stroke-width=\"{width:.1}\" marker-end=\"url(#to-{word})\"/></g>\n",
-        escape(&told(link)),
+        escape(&link_in_words(link)),
         from.1,
         to.1
     )
 }
 
 /// A link's label, at a height between its first two rows, where there is no box.
-fn label(link: &Link, from: Place, to: Place, height: f64) -> String {
+fn label(link: &Link, from: BoxPosition, to: BoxPosition, height: f64) -> String {
     let [top, bottom] = borders(from, to);
     let down = f64::from(ROW - BOX_HEIGHT) * height;
     let share = if bottom == top {
@@ -220,7 +220,7 @@ fn label(link: &Link, from: Place, to: Place, height: f64) -> String {
 }
 
 /// A link in words: `nginx → gunicorn: 430/s, a Unix socket is worth it`.
-fn told(link: &Link) -> String {
+fn link_in_words(link: &Link) -> String {
     let verdict = VERDICTS.iter().find(|(known, ..)| *known == worth(link));
     let said = rate(link)
         .into_iter()
@@ -228,7 +228,7 @@ fn told(link: &Link) -> String {
     format!("{}: {}", link.name(), joined(said, ", "))
 }
 
-fn drawn(party: Option<&Party>, (row, across): Place) -> String {
+fn drawn(party: Option<&Party>, (row, across): BoxPosition) -> String {
     let name = party.map_or("unknown", |party| &party.name);
     let used = party.and_then(|party| party.cpus);
     let used = used.map(|cpus| format!("{} % of a CPU", significant(cpus * 100.0, 2)));

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{
     containers,
-    processes::{GroupId, Place, Processes},
+    processes::{GroupId, ProcessCgroup, Processes},
     saving::Outlook,
     spaces::Unseen,
     watch::{Seen, Server, Traffic},
@@ -257,13 +257,13 @@ impl Parties<'_> {
     }
 
     /// A place in words: `container web`, `nginx.service`.
-    fn place(&self, place: &Place) -> String {
+    fn place(&self, place: &ProcessCgroup) -> String {
         match place {
-            Place::Container(id) => {
+            ProcessCgroup::Container(id) => {
                 let name = self.names.get(id).map_or(&id[..SHORT_ID], String::as_str);
                 format!("container {name}")
             }
-            Place::Unit(name) => name.clone(),
+            ProcessCgroup::Unit(name) => name.clone(),
         }
     }
 

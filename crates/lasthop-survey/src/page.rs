@@ -131,7 +131,7 @@ fn is_known(link: &Link) -> bool {
 
 /// Links that no experiment resembles, if any.
 fn nothing_known(links: &[&Link], names: &Names) -> Option<Block> {
-    let all: Said = links.iter().map(|link| names.of_link(link)).collect();
+    let all: IndexSet<String> = links.iter().map(|link| names.of_link(link)).collect();
     let more = "`--verbose` shows them.";
     (!links.is_empty()).then(|| {
         Block::legend(format!(
@@ -197,11 +197,8 @@ fn verdict(outlook: Option<&Outlook>) -> Cell {
     })
 }
 
-/// Distinct names.
-type Said = IndexSet<String>;
-
 /// Names in words: `a → b, c → d and 7 more`.
-fn listed(names: &Said) -> String {
+fn listed(names: &IndexSet<String>) -> String {
     let first: Vec<&str> = names.iter().map(String::as_str).take(NAMES).collect();
     match names.len().saturating_sub(NAMES) {
         0 => first.join(", "),
@@ -233,7 +230,7 @@ impl Names {
 
 /// The reason of each verdict; links with the same reason share a line.
 fn reasons(links: &[&Link], names: &Names) -> Vec<String> {
-    let mut said: IndexMap<String, Said> = IndexMap::new();
+    let mut said: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for link in links {
         let Some(outlook) = &link.outlook else { continue };
         let reason = match (&outlook.saving, outlook.worth) {
@@ -261,7 +258,7 @@ fn reasons(links: &[&Link], names: &Names) -> Vec<String> {
 
 /// Distinct commands for further measurements.
 fn next(links: &[&Link], names: &Names) -> Vec<String> {
-    let mut said: IndexMap<String, Said> = IndexMap::new();
+    let mut said: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for link in links {
         if let Some(command) = link.outlook.as_ref().and_then(|outlook| outlook.next.as_ref()) {
             let what = if command.contains(" show ") {
@@ -493,7 +490,7 @@ mod tests {
         String::from_utf8(lasthop_page::document_terminal(&document(survey, all), &options)).unwrap()
     }
 
-    fn told(worth: Worth, because: &str) -> Option<Outlook> {
+    fn outlook(worth: Worth, because: &str) -> Option<Outlook> {
         Some(Outlook::because(worth, because))
     }
 
@@ -503,7 +500,7 @@ mod tests {
         let mut example = example();
         for (link, name) in example.links[1..3].iter_mut().zip(["cron", "batch"]) {
             link.client.as_mut().unwrap().name = name.to_owned();
-            link.outlook = told(Worth::CannotSay, "no experiment has this server");
+            link.outlook = outlook(Worth::CannotSay, "no experiment has this server");
         }
         example.links[1].server.as_mut().unwrap().name = "backup".to_owned();
         let few = terminal(&example, false);
@@ -523,7 +520,7 @@ mod tests {
         let one = |number: usize| {
             let mut one = link("client", "server", Transport::Tcp, Some(5.0));
             one.address = format!("10.0.{}.{}:80", number / 250, number % 250);
-            one.outlook = told(
+            one.outlook = outlook(
                 [Worth::CannotSay, Worth::DoesNotMatter][number % 2],
                 "one reason for all of them",
             );

@@ -33,7 +33,7 @@ const ID: usize = 64;
 
 /// The place of a process, by the name of its cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ProcessCgroup {
     /// A container, by its id.
     Container(String),
     /// A service of systemd.
@@ -47,7 +47,7 @@ pub struct Group {
     /// Names of the program: as called, its file, its command.
     pub programs: Vec<String>,
     executable: Option<PathBuf>,
-    pub place: Option<Place>,
+    pub place: Option<ProcessCgroup>,
     /// The parent of the tree's eldest process.
     parent: i32,
 }
@@ -212,7 +212,7 @@ impl Processes {
         let groups = self.groups.iter();
         groups
             .filter_map(|group| match &group.place {
-                Some(Place::Container(id)) => Some((id.as_str(), group.parent)),
+                Some(ProcessCgroup::Container(id)) => Some((id.as_str(), group.parent)),
                 _ => None,
             })
             .collect()
@@ -241,7 +241,7 @@ struct Process {
     executable: Option<PathBuf>,
     name: String,
     programs: Vec<String>,
-    place: Option<Place>,
+    place: Option<ProcessCgroup>,
 }
 
 impl Process {
@@ -253,7 +253,7 @@ impl Process {
         let mut arguments = process::arguments(pid);
         arguments.retain(|word| !word.is_empty());
         let command = command_of(pid);
-        let name = name(&command, &arguments);
+        let name = process_name(&command, &arguments);
         let file = executable
             .as_deref()
             .map(|path| file_name(&path.to_string_lossy()).to_owned());
@@ -289,7 +289,7 @@ fn program(first: &str) -> &str {
 }
 
 /// The common name of a process: its program, or the script or module that an interpreter runs.
-fn name(command: &str, arguments: &[String]) -> String {
+fn process_name(command: &str, arguments: &[String]) -> String {
     let Some((first, others)) = arguments.split_first() else {
         // A kernel thread, or an ended process.
         return command.to_owned();
@@ -316,14 +316,14 @@ fn name(command: &str, arguments: &[String]) -> String {
 }
 
 /// The place in a process's cgroups: `docker-4f1e….scope`, `nginx.service`.
-fn place(cgroups: &str) -> Option<Place> {
+fn place(cgroups: &str) -> Option<ProcessCgroup> {
     let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(|path| path.rsplit('/')).find_map(|part| {
         let container = part
             .split(|letter: char| !letter.is_ascii_hexdigit())
             .find(|word| word.len() == ID)
-            .map(|id| Place::Container(id.to_owned()));
-        container.or_else(|| part.ends_with(".service").then(|| Place::Unit(part.to_owned())))
+            .map(|id| ProcessCgroup::Container(id.to_owned()));
+        container.or_else(|| part.ends_with(".service").then(|| ProcessCgroup::Unit(part.to_owned())))
     })
 }
 
@@ -341,7 +341,7 @@ mod tests {
                 .filter(|word| !word.is_empty())
                 .map(str::to_owned)
                 .collect();
-            name(command, &words)
+            process_name(command, &words)
         };
         for (command, line, wanted) in [
             ("nginx", "nginx: worker process", "nginx"),
@@ -381,13 +381,17 @@ mod tests {
             format!("12:cpu,cpuacct:/docker/{id}\n0::/init.scope"),
             format!("0::/machine.slice/libpod-{id}.scope/container"),
         ] {
-            assert_eq!(place(&path), Some(Place::Container(id.clone())), "{path}");
+            assert_eq!(place(&path), Some(ProcessCgroup::Container(id.clone())), "{path}");
         }
         for path in [
             "0::/system.slice/nginx.service\n",
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service",
         ] {
-            assert_eq!(place(path), Some(Place::Unit("nginx.service".to_owned())), "{path}");
+            assert_eq!(
+                place(path),
+                Some(ProcessCgroup::Unit("nginx.service".to_owned())),
+                "{path}"
+            );
         }
         assert_eq!(place("0::/user.slice/user-0.slice/session-1.scope"), None);
         assert_eq!(place(""), None);
