@@ -32,31 +32,31 @@ pub struct Allocator;
 // SAFETY: this is the system's allocator; around its calls only numbers of this thread change.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        take(layout.size() as i64);
+        charge(layout.size() as i64);
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        take(layout.size() as i64);
+        charge(layout.size() as i64);
         // SAFETY: as the caller promises.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        take(size as i64 - layout.size() as i64);
+        charge(size as i64 - layout.size() as i64);
         // SAFETY: as the caller promises.
         unsafe { System.realloc(old, layout, size) }
     }
 
     unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
-        take(-(layout.size() as i64));
+        charge(-(layout.size() as i64));
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(old, layout) }
     }
 }
 
-fn take(bytes: i64) {
+fn charge(bytes: i64) {
     let bound = BOUND.get();
     if bound.is_null() {
         return;

@@ -27,12 +27,12 @@ use rustix::{
 /// Interval at which a wait that cannot be woken checks for an interrupt.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-static WORD: OnceLock<Word> = OnceLock::new();
+static SIGNALS: OnceLock<Signals> = OnceLock::new();
 /// The process that cleans up if the last signal ends this one; 0: none.
 static HEIR: AtomicI32 = AtomicI32::new(0);
 
 #[derive(Debug)]
-struct Word {
+struct Signals {
     heard: Arc<AtomicBool>,
     times: Arc<AtomicUsize>,
     /// Becomes readable with the first signal, and stays readable.
@@ -45,8 +45,8 @@ thread_local! {
 
 /// Handles these signals from now on. The first is the interrupt; signal number `last` ends the process with `code`.
 pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
-    if let Some(word) = WORD.get() {
-        return Ok(Arc::clone(&word.heard));
+    if let Some(signals) = SIGNALS.get() {
+        return Ok(Arc::clone(&signals.heard));
     }
     let heard = Arc::new(AtomicBool::new(false));
     let times = Arc::new(AtomicUsize::new(0));
@@ -69,7 +69,7 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
         signal_hook::flag::register(*signal, Arc::clone(&heard))?;
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
-    let _ = WORD.set(Word {
+    let _ = SIGNALS.set(Signals {
         heard: Arc::clone(&heard),
         times,
         bell,
@@ -85,17 +85,17 @@ pub fn leave_to(pid: Option<i32>) {
 
 /// The number of signals so far.
 pub fn times() -> usize {
-    WORD.get().map_or(0, |word| word.times.load(Ordering::Relaxed))
+    SIGNALS.get().map_or(0, |signals| signals.times.load(Ordering::Relaxed))
 }
 
 /// Whether this thread must stop waiting.
 pub fn heard() -> bool {
-    word().is_some_and(|word| word.heard.load(Ordering::Relaxed))
+    unshielded().is_some_and(|signals| signals.heard.load(Ordering::Relaxed))
 }
 
 /// The interrupt, unless this thread is shielded from it.
-fn word() -> Option<&'static Word> {
-    WORD.get().filter(|_| SHIELDS.get() == 0)
+fn unshielded() -> Option<&'static Signals> {
+    SIGNALS.get().filter(|_| SHIELDS.get() == 0)
 }
 
 /// Makes this thread ignore interrupts while it lives.
@@ -124,7 +124,7 @@ pub enum Waited {
 
 /// Waits until a descriptor is ready, the deadline passes, or there is an interrupt.
 pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
-    let bell = word().map(|word| word.bell.as_fd());
+    let bell = unshielded().map(|signals| signals.bell.as_fd());
     match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {
         // First, so that a descriptor that is always ready cannot hide an interrupt.
         [_, true] => Ok(Waited::Interrupted),
@@ -136,8 +136,8 @@ pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Resu
 /// Waits for an interrupt; for ever if signals are not handled.
 pub fn wait() {
     while !heard() {
-        match word() {
-            Some(word) => drop(poll(&[(Some(word.bell.as_fd()), PollFlags::IN)], None)),
+        match unshielded() {
+            Some(signals) => drop(poll(&[(Some(signals.bell.as_fd()), PollFlags::IN)], None)),
             None => std::thread::park(),
         }
     }
@@ -145,7 +145,7 @@ pub fn wait() {
 
 /// Sleeps; false if interrupted.
 pub fn pause(duration: Duration) -> bool {
-    let bell = word().map(|word| word.bell.as_fd());
+    let bell = unshielded().map(|signals| signals.bell.as_fd());
     !poll(&[(bell, PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
 }
 

@@ -147,7 +147,7 @@ fn without<'a>(text: Cow<'a, [u8]>, name: &[u8], by: &[u8], is_whole: impl Fn(&[
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn hide(text: &str) -> String {
         let names = Names {
             homes: vec!["/home/al".to_owned()],
             host: Some("secret-host".to_owned()),
@@ -165,7 +165,7 @@ mod tests {
             ("file:///home/al/a", "file://~/a"),
             ("--root=/home/al/a /home/al/b", "--root=~/a ~/b"),
         ] {
-            assert_eq!(told(text), folded);
+            assert_eq!(hide(text), folded);
             assert_eq!(names.with_home(folded), text);
         }
         for same in [
@@ -177,9 +177,9 @@ mod tests {
             "awk '$1 ~ /x/'",
             "/a/~/b",
         ] {
-            assert_eq!((told(same), names.with_home(same)), (same.to_owned(), same.to_owned()));
+            assert_eq!((hide(same), names.with_home(same)), (same.to_owned(), same.to_owned()));
         }
-        assert_eq!(told("in /home/al. (/home/al)"), "in ~. (~)");
+        assert_eq!(hide("in /home/al. (/home/al)"), "in ~. (~)");
         for none in ["", "/", "relative"] {
             assert_eq!(Names::of(none, "").with_home("~/a"), "~/a");
         }
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn a_host_is_hidden_where_it_is_a_word() {
         assert_eq!(
-            told("on secret-host: [secret-host.example]"),
+            hide("on secret-host: [secret-host.example]"),
             "on (host): [(host).example]"
         );
-        assert_eq!(told("secret-hosts, not-secret-host"), "secret-hosts, not-secret-host");
+        assert_eq!(hide("secret-hosts, not-secret-host"), "secret-hosts, not-secret-host");
         assert_eq!(
             [Names::of("", "localhost"), Names::of("", "vm")],
             [Names::default(), Names::default()]

@@ -276,7 +276,7 @@ impl Unix {
         };
         for (kind, value) in Attributes(message.get(UNIX_MESSAGE..)?) {
             match kind {
-                UNIX_NAME => found.name = name(value),
+                UNIX_NAME => found.name = unix_address(value),
                 UNIX_PEER => found.peer = u32_at(value, 0).filter(|peer| *peer > 0).map(Into::into),
                 _ => {}
             }
@@ -287,7 +287,7 @@ impl Unix {
 }
 
 /// A path ends at a zero byte; an abstract name begins with one.
-fn name(bytes: &[u8]) -> Option<Address> {
+fn unix_address(bytes: &[u8]) -> Option<Address> {
     match bytes {
         [] => None,
         [0, name @ ..] => Some(Address::Abstract(String::from_utf8_lossy(name).into_owned())),
