@@ -87,9 +87,9 @@ fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, Cli
     let all = Some("lasthop setup --all");
     let tools_alone = Some("lasthop setup --tools");
     Ok(vec![
-        told("experiments", &experiments, Severity::Missing, all),
-        told("classic tools", &tools, Severity::Note, tools_alone),
-        told("container engines", &engines, Severity::Note, None),
+        count_ready("experiments", &experiments, Severity::Missing, all),
+        count_ready("classic tools", &tools, Severity::Note, tools_alone),
+        count_ready("container engines", &engines, Severity::Note, None),
     ])
 }
 
@@ -97,7 +97,7 @@ fn readiness(home: &Home, programs: &args::Programs) -> Result<Vec<Finding>, Cli
 const SHOWN: usize = 8;
 
 /// Counts what is ready, and names the rest with their remedy.
-fn told(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: Option<&str>) -> Finding {
+fn count_ready(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: Option<&str>) -> Finding {
     let lacking = all.iter().filter(|(_, is_ready)| !is_ready);
     let mut lacking: Vec<&str> = lacking.map(|(name, _)| name.as_str()).collect();
     let text = format!("{} of {} {what} are ready", all.len() - lacking.len(), all.len());

@@ -97,7 +97,7 @@ impl Ready {
     }
 
     /// The run in words: `nginx-gunicorn (gunicorn, nginx; 60s)`
-    pub fn told(&self) -> String {
+    pub fn in_words(&self) -> String {
         let experiment = &self.plan.experiment;
         let servers = usual_recipes(experiment).unwrap_or_default();
         let servers: Vec<String> = servers.into_iter().collect();

@@ -128,7 +128,7 @@ fn measure(survey: &Survey, book: &mut Book, arguments: &args::Survey) -> Result
         talk("--measure: there is no experiment to run that you have not run already");
         return Ok(true);
     }
-    let told: Vec<String> = runs.iter().map(Ready::told).collect();
+    let told: Vec<String> = runs.iter().map(Ready::in_words).collect();
     talk(&format!(
         "--measure starts servers of its own, and ends them; they share the CPUs with what runs: {}",
         told.join(", ")

@@ -6,9 +6,8 @@ use lasthop_protocol::{content::Content, http::BODY_MAX, several::REQUESTS_MAX};
 
 use super::variables::Variables;
 
-/// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct FileRequest {
     /// The line that the request begins on, from 1.
     pub line: usize,
     pub method: String,
@@ -41,19 +40,23 @@ struct Line<'a> {
 
 /// The requests of a file. `read` returns the content of a file named in a body, up to the given number of bytes.
 /// Random values of variables follow from `seed`.
-pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, String>) -> Result<Vec<Asked>, String> {
+pub fn parse(
+    text: &str,
+    seed: u64,
+    read: impl Fn(&str, u64) -> Result<Vec<u8>, String>,
+) -> Result<Vec<FileRequest>, String> {
     let mut variables = Variables::of(text, seed);
     // A limit on all bodies together, because a file may be named many times.
     let mut room = BODY_MAX;
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut requests: Vec<FileRequest> = Vec::new();
     let mut body: Vec<Line<'_>> = Vec::new();
     let mut part = Part::Before;
     // Settings from comments for the next request.
     let mut weight = 1;
     let mut status = None;
-    let mut end = |asked: &mut Vec<Asked>, lines: &mut Vec<Line<'_>>, variables: &mut Variables<'_>| {
+    let mut end = |requests: &mut Vec<FileRequest>, lines: &mut Vec<Line<'_>>, variables: &mut Variables<'_>| {
         let lines = std::mem::take(lines);
-        let Some(request) = asked.last_mut().filter(|_| !lines.is_empty()) else {
+        let Some(request) = requests.last_mut().filter(|_| !lines.is_empty()) else {
             return Ok::<(), String>(());
         };
         let whole = body_of(lines, &request.headers, variables, |name, number| {
@@ -67,7 +70,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |what: &str| at(number, what);
         if line.starts_with("###") && part != Part::Script {
-            end(&mut asked, &mut body, &mut variables)?;
+            end(&mut requests, &mut body, &mut variables)?;
             part = Part::Before;
             continue;
         }
@@ -108,8 +111,8 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
                     return Err(wrong("a script before a request cannot be run"));
                 }
                 let shown = variables.rendered(line, number)?;
-                let last = asked.last_mut().filter(|_| part == Part::Head);
-                let is_rest = |request: &Asked| request.headers.is_empty() && continues(line);
+                let last = requests.last_mut().filter(|_| part == Part::Head);
+                let is_rest = |request: &FileRequest| request.headers.is_empty() && continues(line);
                 if let Some(request) = last.filter(|request| is_rest(request)) {
                     let words: Vec<&str> = shown.split_whitespace().collect();
                     let rest = match words[..] {
@@ -119,7 +122,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
                     };
                     request.target.push_str(rest);
                 } else if let Some((method, target)) = begun(&shown) {
-                    if asked.len() == REQUESTS_MAX {
+                    if requests.len() == REQUESTS_MAX {
                         return Err(wrong(&format!("there are more than {REQUESTS_MAX} requests")));
                     }
                     if UNLIKE_HTTP.contains(&method) {
@@ -128,7 +131,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
                         )));
                     }
                     part = Part::Head;
-                    asked.push(Asked {
+                    requests.push(FileRequest {
                         line: number,
                         method: method.to_owned(),
                         target: target.to_owned(),
@@ -138,7 +141,7 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
                         status: status.take(),
                     });
                 } else {
-                    let request = asked.last_mut().filter(|_| part == Part::Head);
+                    let request = requests.last_mut().filter(|_| part == Part::Head);
                     let (request, header) = request.zip(header(&shown)).ok_or_else(|| wrong(EXPECTED))?;
                     request.headers.push(header);
                 }
@@ -148,11 +151,11 @@ pub fn parse(text: &str, seed: u64, read: impl Fn(&str, u64) -> Result<Vec<u8>, 
     if part == Part::Script {
         return Err("the script at the end of the file has no end (`%}`)".to_owned());
     }
-    end(&mut asked, &mut body, &mut variables)?;
-    if asked.is_empty() {
+    end(&mut requests, &mut body, &mut variables)?;
+    if requests.is_empty() {
         return Err("there is no request in it".to_owned());
     }
-    Ok(asked)
+    Ok(requests)
 }
 
 const EXPECTED: &str = "expected `METHOD /path`, `/path` or, below one, `Name: value`";
@@ -336,7 +339,7 @@ fn read_number(text: &str, range: std::ops::RangeInclusive<u32>) -> Result<u32, 
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Vec<Asked>, String> {
+    fn parsed(text: &str) -> Result<Vec<FileRequest>, String> {
         parse(text, 1, |file, _| match file {
             "missing" => Err("cannot read the body missing: No such file".to_owned()),
             "image.png" => Ok(b"\x89PNG\r\n\xff\n".to_vec()),
@@ -351,7 +354,7 @@ mod tests {
                     ### the next one\n// @status 201\nPOST http://h:1/users\n\n{\"a\":\n\n1}\n\n###\n###\n\
                     PUT /file\n\n< ./body.json\n";
         let all = parsed(text).unwrap();
-        let short = |one: &Asked| {
+        let short = |one: &FileRequest| {
             (
                 one.method.clone(),
                 one.target.clone(),
