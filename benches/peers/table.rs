@@ -98,14 +98,14 @@ pub fn agreement(scenario: &Scenario, rounds: &Rounds) -> Vec<Agreement> {
 fn in_flight(scenario: &Scenario, rounds: &Rounds, tool: Tool) -> Option<f64> {
     let asked = f64::from(scenario.connections * scenario.pipeline);
     let share = |round: &Vec<(Tool, Measured)>| {
-        let measured = of(round, tool)?;
+        let measured = measured_by(round, tool)?;
         Some(measured.mean_us? / 1e6 * measured.throughput / asked)
     };
     let shares: Vec<f64> = rounds.iter().filter_map(share).collect();
     median(&shares)
 }
 
-fn of(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
+fn measured_by(round: &[(Tool, Measured)], tool: Tool) -> Option<Measured> {
     round
         .iter()
         .find(|(own, _)| *own == tool)
@@ -119,7 +119,7 @@ pub fn ratio(
     quantity: impl Fn(&Measured) -> Option<f64>,
 ) -> Option<Interval> {
     let log = |round: &Vec<(Tool, Measured)>| {
-        let (ours, theirs) = (of(round, own)?, of(round, peer)?);
+        let (ours, theirs) = (measured_by(round, own)?, measured_by(round, peer)?);
         Some(vec![(quantity(&ours)? / quantity(&theirs)?).ln()])
     };
     let values = Grouped::new(rounds.iter().filter_map(log).collect())?;
@@ -129,7 +129,7 @@ pub fn ratio(
 pub fn geometric_mean(rounds: &Rounds, tool: Tool, quantity: impl Fn(&Measured) -> f64) -> f64 {
     let logs: Vec<f64> = rounds
         .iter()
-        .filter_map(|round| Some(quantity(&of(round, tool)?).ln()))
+        .filter_map(|round| Some(quantity(&measured_by(round, tool)?).ln()))
         .collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }

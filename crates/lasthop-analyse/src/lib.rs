@@ -90,7 +90,7 @@ fn summary(trials: &Trials, compared: Vec<Compared>) -> Summary {
         command: header.command.clone(),
         started: header.started.to_string(),
         seconds: trials.seconds(),
-        time: time::of(data),
+        time: time::time_use(data),
         seed: header.settings.seed,
         stopped: data.end.as_ref().map_or(Stopped::Interrupted, |end| end.stopped),
         complete: data.end.is_some(),

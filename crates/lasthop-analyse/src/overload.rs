@@ -115,7 +115,7 @@ fn is_served(load: &StageResult) -> bool {
 }
 
 /// The name of an outcome, such as `status-502` or `reset`.
-fn name(kind: WrongKind) -> String {
+fn outcome_name(kind: WrongKind) -> String {
     match kind {
         (ErrorClass::WrongStatus, Some(status)) => format!("status-{status}"),
         (class, _) => name_of(class),
@@ -144,7 +144,7 @@ fn wrong(loads: &[&StageResult]) -> IndexMap<String, Wrong> {
             after_ms: times.quantile(0.5) as f64 / 1e6,
             first,
         };
-        Some((name(kind), wrong))
+        Some((outcome_name(kind), wrong))
     };
     kinds.into_iter().filter_map(each).collect()
 }

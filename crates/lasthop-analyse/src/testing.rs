@@ -55,7 +55,7 @@ pub fn run(truths: &[Truth], rounds: u32, blocks: u32) -> RunData {
     let mut data = counting_run(truths, rounds, blocks, 2_017);
     let mut draws = Draws::new(2_018);
     for truth in 0..truths.len() {
-        let case = name(truths, truth);
+        let case = case_name(truths, truth);
         each_trial(&mut data, &case, |trial| {
             trial.result.service_time = Some(latencies(&mut draws, &trial.result))
         });
@@ -244,7 +244,7 @@ fn noise(draws: &mut Draws, share: f64) -> f64 {
     (share * sum).exp()
 }
 
-fn name(truths: &[Truth], index: usize) -> String {
+fn case_name(truths: &[Truth], index: usize) -> String {
     let transport = truths[index].transport;
     let same = truths[..index]
         .iter()
@@ -272,13 +272,13 @@ fn plan(truths: &[Truth], index: usize) -> CasePlan {
         driver: "lasthop".to_owned(),
     };
     CasePlan {
-        case: name(truths, index),
+        case: case_name(truths, index),
         levels: IndexMap::from([(
             "transport".to_owned(),
             Level::Text(truths[index].transport.name().to_owned()),
         )]),
         transport: truths[index].transport,
-        reference: (index > 0).then(|| name(truths, 0)),
+        reference: (index > 0).then(|| case_name(truths, 0)),
         stack: index,
         load,
         conditions: None,

@@ -8,7 +8,7 @@ use lasthop_record::data::RunData;
 use super::summary::TimeUse;
 
 /// The use of time; `None` without a trial, and so also for a run with overload.
-pub fn of(data: &RunData) -> Option<TimeUse> {
+pub fn time_use(data: &RunData) -> Option<TimeUse> {
     let whole = data.took_ns() as f64;
     let mut trials: BTreeMap<u32, Vec<&MeasuredTrial>> = BTreeMap::new();
     for trial in data.trials() {

@@ -46,7 +46,7 @@ fn ordered<T>(spec: &Spec, flags: &str, test: impl FnOnce(&Order<'_>) -> T) -> T
 }
 
 /// The command line of a tool, its environment, its number of runs, and its files.
-fn told(tool: &Tool, order: &Order<'_>) -> String {
+fn described(tool: &Tool, order: &Order<'_>) -> String {
     let arguments = match tool.arguments(order) {
         Ok(arguments) => arguments,
         Err(why) => return format!("  {why}\n"),
@@ -77,7 +77,7 @@ fn command_lines() {
         writeln!(text, "{case}").unwrap();
         let spec = spec(&url, &special);
         for tool in TOOLS.iter().filter(|tool| tool.speaks(&spec.protocol)) {
-            text += &ordered(&spec, &flags, |order| told(tool, order));
+            text += &ordered(&spec, &flags, |order| described(tool, order));
         }
     }
     insta::assert_snapshot!(text);

@@ -42,7 +42,7 @@ pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
     let has = |run: &RunData, case: &str| run.header.cases.iter().any(|plan| plan.case == case);
     let facts: Vec<Facts> = runs
         .iter()
-        .map(|run| of(run, |case| runs.iter().all(|run| has(run, case))))
+        .map(|run| facts_of(run, |case| runs.iter().all(|run| has(run, case))))
         .collect();
     let keys: IndexSet<&(FactKind, String)> = facts.iter().flat_map(IndexMap::keys).collect();
     let one = |key: &(FactKind, String)| {
@@ -60,7 +60,7 @@ pub fn differing(runs: &[&RunData]) -> Vec<Differing> {
 }
 
 /// Facts of one run, including those of the cases that all runs have.
-fn of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
+fn facts_of(run: &RunData, is_shared: impl Fn(&str) -> bool) -> Facts {
     let header = &run.header;
     let mut facts = Facts::new();
     fields(&mut facts, FactKind::Environment, "", &run.environment);

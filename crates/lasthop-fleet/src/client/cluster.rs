@@ -44,7 +44,7 @@ pub struct Cluster<'a> {
 }
 
 /// The label selector for a run's objects.
-fn of(id: &str) -> String {
+fn selector(id: &str) -> String {
     format!("--selector={LABEL}={id}")
 }
 
@@ -178,7 +178,7 @@ impl<'a> Cluster<'a> {
 
     /// The Jobs and Pods of a run.
     pub fn objects(&self, id: &str) -> Result<Vec<Object>, String> {
-        self.get(&["jobs,pods", &of(id)]).map(|list: List| list.items)
+        self.get(&["jobs,pods", &selector(id)]).map(|list: List| list.items)
     }
 
     /// Nodes that no longer reply, with the cluster's reason; empty without the right to read nodes.
@@ -213,7 +213,7 @@ impl<'a> Cluster<'a> {
         let begin = Instant::now();
         loop {
             // Repeated, because a Job may have reached the cluster after the first request.
-            let asked = self.delete(&[kinds, &of(id)]);
+            let asked = self.delete(&[kinds, &selector(id)]);
             let left = self.objects(id);
             if left.as_ref().is_ok_and(Vec::is_empty) {
                 return Vec::new();
