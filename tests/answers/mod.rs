@@ -72,7 +72,7 @@ fn unpacked(record: &Path) -> RunData {
 }
 
 /// What a kept record says, as an answer, in a terminal and as a page.
-struct Told {
+struct KeptAnswer {
     answer: Answer,
     summary: Summary,
     terminal: String,
@@ -80,7 +80,7 @@ struct Told {
     picture: Vec<u8>,
 }
 
-fn told(record: &Path, group: &str) -> Told {
+fn kept_answer(record: &Path, group: &str) -> KeptAnswer {
     let data = unpacked(record);
     let mut summary = Summary {
         word: data.header.run.clone(),
@@ -93,7 +93,7 @@ fn told(record: &Path, group: &str) -> Told {
     let render = |format| lasthop_report::render(&summary, &Extras::default(), format, &Default::default());
     let page = String::from_utf8(render(Format::Markdown)).unwrap();
     assert!(!page.contains("cannot be written"), "{page}");
-    Told {
+    KeptAnswer {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
         terminal: String::from_utf8(render(Format::Terminal)).unwrap(),
@@ -104,14 +104,14 @@ fn told(record: &Path, group: &str) -> Told {
 }
 
 /// By name of the experiment.
-fn all_told() -> BTreeMap<String, Told> {
+fn all_kept() -> BTreeMap<String, KeptAnswer> {
     let catalog = Catalog::default();
     let group = |name: &str| catalog.load(name).unwrap().group;
     let records = files(&docs().join("records"), ".tar.xz").into_iter();
     let records: Vec<(String, PathBuf, String)> = records
         .map(|(name, record)| (name.clone(), record, group(&name)))
         .collect();
-    let tell = |(name, record, group): &(String, PathBuf, String)| (name.clone(), told(record, group));
+    let tell = |(name, record, group): &(String, PathBuf, String)| (name.clone(), kept_answer(record, group));
     thread::scope(|scope| {
         let halves = records.chunks(records.len().div_ceil(2).max(1));
         let workers: Vec<_> = halves
@@ -138,8 +138,8 @@ fn pages_and_answers_are_those_of_the_records() {
     if !installed("xz") {
         return;
     }
-    let told = all_told();
-    for (name, one) in &told {
+    let kept = all_kept();
+    for (name, one) in &kept {
         assert_eq!(*name, one.answer.experiment);
         keep(&docs().join(format!("{name}.md")), &one.page);
         let picture = docs().join(format!("{name}.svg"));
@@ -147,9 +147,9 @@ fn pages_and_answers_are_those_of_the_records() {
             keep(&picture, &one.picture);
         }
     }
-    let first = told["sockets"].terminal.clone();
+    let first = kept["sockets"].terminal.clone();
     let (mut all, summaries): (Vec<Answer>, Vec<Summary>) =
-        told.into_values().map(|one| (one.answer, one.summary)).unzip();
+        kept.into_values().map(|one| (one.answer, one.summary)).unzip();
     pool(&mut all, &older_runs());
     all.iter_mut()
         .zip(&summaries)
