@@ -1269,10 +1269,10 @@ fn a_line_a_second_says_how_it_goes() {
     let url = format!("echo+unix:{}", socket.display());
     let line = Regex::new(r"(?m)^[1-9] s: [\d.,]+ requests/s, p50 .*, p99 .*, max .*, 0 errors$").unwrap();
     for engine in ["blocking", "epoll"] {
-        let load = ["load", &url, "--warm-up", "1ms", "-d", "3s", "--engine", engine];
-        let ran = lasthop.run(load).ok();
+        let load = ["load", &url, "--warm-up", "1ms", "--engine", engine];
+        let ran = lasthop.run(load.iter().chain(&["-d", "3s"])).ok();
         assert!(line.find_iter(&ran.stderr).count() >= 1, "{engine}: {}", ran.stderr);
-        let ran = lasthop.run(load.iter().chain(&["--quiet"])).ok();
+        let ran = lasthop.run(load.iter().chain(&["-d", "1500ms", "--quiet"])).ok();
         assert_eq!(ran.stderr, "");
     }
 }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python};
+use common::{Lasthop, have, have_python, installed, servers};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -55,7 +55,7 @@ const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
 /// Whether a program of PostgreSQL is there; without it a test may be skipped.
 pub fn have_postgres(program: &str) -> bool {
-    Path::new(POSTGRES).join(program).exists() || have(program)
+    servers() && (Path::new(POSTGRES).join(program).exists() || installed(program))
 }
 
 /// PostgreSQL of another user where this one is root, whom it refuses.

@@ -16,7 +16,7 @@ use std::{
 use common::{
     Lasthop, Ran,
     engines::{World, have_engine, take_environment},
-    have, skip,
+    have, skip, slow,
 };
 use lasthop_model::manager::MANAGERS;
 use tempfile::TempDir;
@@ -403,6 +403,9 @@ fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
 /// The steps of action.yml on a runner: a report on the page of the job and in a file, and the check of limits.
 #[test]
 fn the_action_reports_and_holds_limits() {
+    if !slow() {
+        return;
+    }
     let lasthop = Lasthop::new();
     let act = |command: &str, limits: &str| {
         let output = lasthop.home().join("output");

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python};
+use common::{Lasthop, have, have_python, slow};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -477,6 +477,9 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
 
 #[test]
 fn the_book_is_whole_and_is_taken_up_again() {
+    if !slow() {
+        return;
+    }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
     // A recipe's program that fails or is too old keeps its studies from being repeated, and no other: those of channels,

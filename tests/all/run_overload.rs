@@ -4,7 +4,7 @@ use crate::common;
 
 use std::fs;
 
-use common::{Lasthop, have, have_python, one_line, signal};
+use common::{Lasthop, have, have_python, one_line, signal, slow};
 use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
@@ -188,6 +188,9 @@ fn an_overloaded_php_fpm_refuses_by_unix_socket_and_times_out_by_tcp() {
 /// A run that was interrupted goes on with the loads that it had.
 #[test]
 fn a_run_with_overload_can_be_resumed() {
+    if !slow() {
+        return;
+    }
     let lasthop = Lasthop::new();
     let mut arguments = vec![
         "run",

@@ -16,7 +16,7 @@ use std::{
 use common::{
     Lasthop,
     engines::{World, have_engine},
-    have, have_python, signal,
+    have, have_python, signal, slow,
 };
 
 const RUN: [&str; 7] = [
@@ -438,6 +438,9 @@ fn answering(after: &str) -> String {
 
 #[test]
 fn a_driver_of_others_can_neither_hang_nor_fill_the_memory() {
+    if !slow() {
+        return;
+    }
     let endless = "exec tr '\\0' x </dev/zero";
     for (driver, cause) in [
         (
@@ -516,6 +519,9 @@ fn over(lasthop: &Lasthop, text: &str) -> Heard {
 
 #[test]
 fn a_host_that_floods_or_hangs_is_given_up() {
+    if !slow() {
+        return;
+    }
     for (ssh, cause) in [
         ("exec tr '\\0' x </dev/zero", "it wrote a line of more than 65536 bytes"),
         ("exec yes", "it printed more than 200 lines"),

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use skip::{installed, leave_out, servers, skip};
+pub use skip::{installed, leave_out, servers, skip, slow};
 use tempfile::TempDir;
 
 /// Options of a short run: too short for a verdict, long enough for every trial to count real replies. The budget never

@@ -7,7 +7,17 @@ use std::{io::Write as _, path::Path};
 /// Whether tests may start the servers of others: only under `script/test`, which has installed them.
 #[must_use]
 pub fn servers() -> bool {
-    std::env::var_os("LASTHOP_TEST").is_some() || skip("cargo test starts no server but lasthop's own")
+    under_script_test() || skip("cargo test starts no server but lasthop's own")
+}
+
+/// Whether a test may take tens of seconds: only under `script/test`, for which nobody waits.
+#[must_use]
+pub fn slow() -> bool {
+    under_script_test() || skip("cargo test leaves out what takes tens of seconds")
+}
+
+fn under_script_test() -> bool {
+    std::env::var_os("LASTHOP_TEST").is_some()
 }
 
 /// Whether a test that needs this program can run here.
@@ -24,7 +34,7 @@ pub fn installed(program: &str) -> bool {
 /// Leaves a test out: says why and is false. Under `script/test` only `LASTHOP_ALLOW_SKIP` permits that.
 pub fn skip(reason: &str) -> bool {
     assert!(
-        std::env::var_os("LASTHOP_TEST").is_none() || std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
+        !under_script_test() || std::env::var_os("LASTHOP_ALLOW_SKIP").is_some(),
         "{reason} (or set LASTHOP_ALLOW_SKIP=1)"
     );
     leave_out(reason)

@@ -20,7 +20,7 @@ fn main() {
         println!("{tests:5}  {reason}");
     }
     if std::env::var_os("LASTHOP_TEST").is_none() {
-        println!("script/test installs what these need and runs them, too (as root, in half an hour).");
+        println!("script/test installs what these need and runs them, too (as root, in an hour).");
     }
     // A list without this program's end stays until `cargo clean`.
     let _ = fs::remove_file(list);
