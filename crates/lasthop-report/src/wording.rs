@@ -55,7 +55,6 @@ impl Quantity {
 /// that grants it. The run took `spent` of a budget of `allowed`, both in seconds.
 #[must_use]
 pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String {
-    const DAY: f64 = 86_400.0;
     if undecided.iter().all(|comparison| comparison.one_start) {
         return "one start of the servers decides nothing, so use a larger budget".to_owned();
     }
@@ -64,16 +63,11 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
         .filter_map(|comparison| comparison.more_seconds)
         .collect();
     match known.iter().copied().reduce(f64::max) {
-        Some(seconds) if seconds.is_finite() && seconds < DAY => {
-            let of = if known.len() < undecided.len() {
-                format!(" for {} of them", known.len())
-            } else {
-                String::new()
-            };
-            let budget = larger_budget(seconds, spent, allowed);
-            format!("about {} would be enough{of} ({budget})", rough(seconds))
+        Some(seconds) if known.len() < undecided.len() => {
+            let gain = format!("be enough for {} of them", known.len());
+            with_more_time(seconds, spent, allowed, &gain)
         }
-        Some(_) => "more than a day of measuring would be needed".to_owned(),
+        Some(seconds) => with_more_time(seconds, spent, allowed, "be enough"),
         None if undecided
             .iter()
             .all(|comparison| (comparison.blocks as usize) < LEAST_BLOCKS) =>
@@ -87,16 +81,21 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     }
 }
 
-/// The option that grants so many more seconds: more than the budget that was allowed, which was not enough.
+/// What so many more seconds would do, the `gain`, with the option that grants them: a larger budget than the one that
+/// was allowed, which was not enough.
 #[must_use]
-pub fn larger_budget(more_seconds: f64, spent: f64, allowed: f64) -> String {
-    let budget = budget_of((spent + more_seconds).max(allowed + 1.0));
-    format!("--budget{NBSP}{}", written(budget))
+pub fn with_more_time(more_seconds: f64, spent: f64, allowed: f64, gain: &str) -> String {
+    const DAY: f64 = 86_400.0;
+    if more_seconds < DAY {
+        let budget = written(budget_of((spent + more_seconds).max(allowed + 1.0)));
+        format!("about {} would {gain} (--budget{NBSP}{budget})", rough(more_seconds))
+    } else {
+        "more than a day of measuring would be needed".to_owned()
+    }
 }
 
 /// A duration rounded up, so that it is enough: `45 more seconds`, `3 more minutes`, `2 more hours`.
-#[must_use]
-pub fn rough(seconds: f64) -> String {
+fn rough(seconds: f64) -> String {
     let of = |count: f64, word: &str| {
         let ending = if count == 1.0 { "" } else { "s" };
         format!("{count:.0}{NBSP}more{NBSP}{word}{ending}")

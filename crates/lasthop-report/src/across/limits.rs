@@ -7,7 +7,7 @@ use lasthop_analyse::{
 
 use crate::{
     units::NBSP,
-    wording::{Quantity, change, larger_budget, margin, rough},
+    wording::{Quantity, change, margin, with_more_time},
 };
 
 /// Findings for reports.
@@ -29,14 +29,10 @@ fn longer(finding: &Finding<'_>) -> Option<String> {
     let run = finding.subject.time?;
     let seconds = finding.more_seconds()?;
     Some(if seconds > 0.0 {
-        format!(
-            "; about {} would narrow it to ±{} ({})",
-            rough(seconds),
-            margin(finding.limit.precision()),
-            larger_budget(seconds, run.seconds, run.budget),
-        )
+        let gain = format!("narrow it to ±{}", margin(finding.limit.precision()));
+        with_more_time(seconds, run.seconds, run.budget, &gain)
     } else {
-        "; it is too close to the limit for a longer run to decide".to_owned()
+        "it is too close to the limit for a longer run to decide".to_owned()
     })
 }
 
@@ -72,7 +68,7 @@ fn line(finding: &Finding<'_>, confidence: f64) -> String {
             format!("the result must not be used: {first} ({id})")
         }
     };
-    let longer = longer(finding).unwrap_or_default();
+    let longer = longer(finding).map_or_else(String::new, |longer| format!("; {longer}"));
     format!("{limit}: {word} {}: {why}{longer}", subject.case).replace(NBSP, " ")
 }
 
@@ -111,6 +107,11 @@ mod tests {
         let said = told([0.979, 0.981, 0.983]);
         assert!(
             said.ends_with("; it is too close to the limit for a longer run to decide"),
+            "{said}"
+        );
+        let said = told([0.5, 0.97, 2.0]);
+        assert!(
+            said.ends_with("; more than a day of measuring would be needed"),
             "{said}"
         );
         let said = told([0.95, 0.96, 0.97]);
