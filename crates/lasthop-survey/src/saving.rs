@@ -833,7 +833,7 @@ mod tests {
     }
 
     fn judged(cpus: f64, known: &Known) -> Outlook {
-        let mut links = [link("node", "redis-server", Transport::Tcp, Some(1_487.0))];
+        let mut links = [link("node", "redis-server", Transport::Tcp, Some(794.0))];
         for party in [&mut links[0].client, &mut links[0].server].into_iter().flatten() {
             party.cpus = Some(cpus);
         }
@@ -859,13 +859,13 @@ mod tests {
             run: None,
         };
         let light = judged(0.2, &shipped);
-        let command = "lasthop run node-redis --set statements=1 --rate 1500";
+        let command = "lasthop run node-redis --set statements=1 --rate 790";
         assert_eq!((light.worth, light.next.as_deref()), (Worth::CannotSay, Some(command)));
         assert_eq!(light.ask.unwrap().to_string(), command);
         let busy = judged(0.9, &shipped);
         assert_eq!((busy.worth, busy.ask), (Worth::DoesNotMatter, None));
         for setting in &mut answer.settings {
-            setting.load.rate = Some(1_500.0);
+            setting.load.rate = Some(790.0);
         }
         let run = Some("20261120T100000-node-redis-1".to_owned());
         let known = judged(0.2, &Known { answer, run });
