@@ -19,7 +19,7 @@ use super::{
 use crate::{
     proof,
     recorder::{Counts, Recorder, WorkerRecord},
-    transport::{Calls, Connector, Stream, Wait, Watch},
+    transport::{Calls, Connector, Handshake, Stream, Wait, Watch},
 };
 
 /// Size of the receive buffer in bytes.
@@ -304,7 +304,7 @@ impl Blocking {
         self.connection.attach(opened.stream);
         let mut auth_ns = None;
         if self.greets {
-            match self.connection.greet(true, &mut self.buffer, u64::MAX) {
+            match self.greet() {
                 Ok(true) => auth_ns = Some(clock::now() - established),
                 refused => {
                     self.connection.close();
@@ -314,6 +314,23 @@ impl Blocking {
         }
         self.recorder.opened(opened.connect_ns, opened.tls_ns, auth_ns);
         Ok(())
+    }
+
+    /// Conducts the greeting. False if the time for it is over.
+    fn greet(&mut self) -> Result<bool, Failure> {
+        let mut state = self.connection.greet(true, &mut self.buffer, u64::MAX)?;
+        while state == Handshake::WantsWrite {
+            let Some(stream) = &self.connection.stream else {
+                break;
+            };
+            let waited = stream.wait(Wait::Write, None);
+            waited.map_err(|error| Failure::io(self.connection.greeting_name(), &error))?;
+            if self.watch.is_overdue() {
+                break;
+            }
+            state = self.connection.greet(false, &mut self.buffer, u64::MAX)?;
+        }
+        Ok(state == Handshake::Done)
     }
 
     fn reopen(&mut self, start: u64) -> Result<u64, Failure> {

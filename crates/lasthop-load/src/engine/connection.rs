@@ -6,12 +6,18 @@ use lasthop_protocol::{Done, Exchange, Greeting, Progress, failure::Failure, res
 use lasthop_system::clock;
 
 use super::resend::{End, Resend};
-use crate::{recorder::Recorder, transport::Stream};
+use crate::{
+    recorder::Recorder,
+    transport::{Handshake, Stream},
+};
 
 pub struct Connection {
     pub stream: Option<Stream>,
     /// Name of the greeting in error messages.
     greeting_name: &'static str,
+    greeting: Greeting,
+    /// Bytes of the greeting that the stream has not taken.
+    unsent: Vec<u8>,
     exchange: Box<dyn Exchange>,
     /// Bytes of the request that the stream has taken.
     sent: usize,
@@ -100,6 +106,8 @@ impl Connection {
         Self {
             stream: None,
             greeting_name: spec.protocol.greeting_name(),
+            greeting: Greeting::More,
+            unsent: Vec::new(),
             exchange,
             sent: 0,
             flushed: true,
@@ -165,38 +173,41 @@ impl Connection {
         self.started
     }
 
-    /// Continues the greeting on a new stream as far as possible, at most until `until` (monotonic nanoseconds). True
-    /// when the greeting is complete. `first` is true for the first call only.
-    pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<bool, Failure> {
+    /// Continues the greeting on a new stream as far as possible, at most until `until` (monotonic nanoseconds).
+    /// `first` is true for the first call only.
+    pub fn greet(&mut self, first: bool, buffer: &mut [u8], until: u64) -> Result<Handshake, Failure> {
         let Self {
             stream: Some(stream),
             greeting_name,
+            greeting,
+            unsent,
             exchange,
             ..
         } = self
         else {
-            return Ok(true);
+            return Ok(Handshake::Done);
         };
         if let Some((certificate, heard)) = stream.secured().filter(|_| first) {
             exchange.secured(certificate, heard);
         }
         let broken = |error| Failure::io(greeting_name, &error);
-        let mut output = Vec::new();
-        let mut done = first && exchange.greet(&[], &mut output)? == Greeting::Done;
+        if first {
+            unsent.clear();
+            *greeting = exchange.greet(&[], unsent)?;
+        }
         loop {
-            if !output.is_empty() {
-                let sent = stream.send(&output).map_err(broken)?;
-                if sent < output.len() || !stream.flush().map_err(broken)? {
-                    // The buffer of a new socket is empty and holds far more than a greeting.
-                    return Err(Failure::new(
-                        ErrorClass::Os,
-                        format!("{greeting_name}: a new socket does not accept it"),
-                    ));
-                }
-                output.clear();
+            if !unsent.is_empty() {
+                let sent = stream.send(unsent).map_err(broken)?;
+                unsent.drain(..sent);
             }
-            if done || (clock::now() >= until && stream.is_drained()) {
-                return Ok(done);
+            if !unsent.is_empty() || !stream.flush().map_err(broken)? {
+                return Ok(Handshake::WantsWrite);
+            }
+            if *greeting == Greeting::Done {
+                return Ok(Handshake::Done);
+            }
+            if clock::now() >= until && stream.is_drained() {
+                return Ok(Handshake::Progress);
             }
             let count = match stream.receive(buffer) {
                 Ok(0) => {
@@ -205,10 +216,10 @@ impl Connection {
                     )));
                 }
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Handshake::WantsRead),
                 Err(error) => return Err(broken(error)),
             };
-            done = exchange.greet(&buffer[..count], &mut output)? == Greeting::Done;
+            *greeting = exchange.greet(&buffer[..count], unsent)?;
         }
     }
 

@@ -636,8 +636,15 @@ impl Slot {
                 self.opening.greeted = clock::now();
             }
             let until = thread.looked + HELD_UP_NS;
-            if !self.connection.greet(first, &mut thread.buffer, until)? {
-                return self.go_on_later(clock::now(), thread).map(|_| None);
+            match self.connection.greet(first, &mut thread.buffer, until)? {
+                Handshake::Done => {}
+                Handshake::WantsWrite => return self.ask_writable(true, thread).map(|()| None),
+                Handshake::WantsRead | Handshake::Progress => {
+                    return self.go_on_later(clock::now(), thread).map(|_| None);
+                }
+            }
+            if thread.connector.is_unix() {
+                self.ask_writable(false, thread)?;
             }
             auth_ns = Some(clock::now() - self.opening.greeted);
         }
@@ -710,7 +717,7 @@ impl Slot {
                 self.connected(thread)?
             }
             Phase::Asking if event.readable => self.hear(thread)?,
-            Phase::Greeting if event.readable => self.greet(false, thread)?,
+            Phase::Greeting if event.readable || event.writable => self.greet(false, thread)?,
             // Servers may close a connection between two requests. The next request opens a new one.
             Phase::Idle if event.closed && !thread.only_open => {
                 self.close();

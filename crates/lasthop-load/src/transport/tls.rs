@@ -200,7 +200,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-/// The state of a handshake.
+/// The state of a handshake: that of TLS, or a protocol's greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     Done,
