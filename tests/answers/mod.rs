@@ -295,8 +295,11 @@ fn table(answers: &Answers) -> String {
     let rows: Rows = toml::from_str(&fs::read_to_string(docs().join("readme.toml")).unwrap()).unwrap();
     let found: Vec<(&Answer, Compared<'_>)> = rows.row.iter().map(|row| row.find(answers)).collect();
     // The rows themselves name the engines of containers.
-    let alone = found.iter().filter(|(answer, _)| answer.machine.engine.is_none());
-    let machines: BTreeSet<String> = alone.map(|(answer, _)| of_machine(answer)).collect();
+    let of_machine = |answer: &Answer| match &answer.machine.engine {
+        Some(engine) => of_machine(answer).replace(&format!(", {engine}"), ""),
+        None => of_machine(answer),
+    };
+    let machines: BTreeSet<String> = found.iter().map(|(answer, _)| of_machine(answer)).collect();
     let machines: Vec<String> = machines.into_iter().collect();
     let rows = rows.row.iter().zip(found);
     let rows: String = rows.map(|(row, (answer, one))| row.text(answer, one)).collect();
