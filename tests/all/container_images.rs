@@ -195,7 +195,7 @@ fn every_way(engine: &'static str) {
     if !have("redis-server") || !have_engine(engine) {
         return;
     }
-    let world = World::new(engine);
+    let world = World::with_base(engine);
     a_base_that_is_not_here(&world);
     let base = as_it_is(&world);
     a_local_base(&world, &base);

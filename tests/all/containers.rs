@@ -67,7 +67,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
         "connections=2",
     ];
     let arguments = [&which[..], &SHORT].concat();
-    // The first run builds the image, and creates the chains that an engine keeps permanently.
+    // The first run creates the chains that an engine keeps permanently.
     let summary = world.run(&arguments).ok().json();
     is_shown(&world);
     let before = world.inventory();
@@ -298,12 +298,12 @@ const BYSTANDER: &str = "bystander";
 const VOLUME_TEXT: &str = "what somebody else has written";
 
 impl<'a> Bystander<'a> {
-    /// A container from the image of a previous run.
+    /// A container from one of the engine's images.
     fn new(world: &'a World) -> Self {
         world.ask(&["network", "create", BYSTANDER]);
         world.ask(&["volume", "create", BYSTANDER]);
         let images = world.ask(&["images", "--quiet"]);
-        let image = images.split_whitespace().next().expect("a run has made an image");
+        let image = images.split_whitespace().next().expect("a world has images");
         let volume = format!("--volume={BYSTANDER}:/kept");
         let who = [
             "run",
@@ -420,7 +420,7 @@ fn sigkill(engine: &'static str) {
         [&which[..], &["--budget", "60s", "--trial", "30ms", "--blocks", "2"]].concat()
     };
     let kills = moments(6, 20) as usize;
-    // The first run builds the image, and creates the chains that an engine keeps permanently.
+    // The first run creates the chains that an engine keeps permanently.
     let first = arguments("path=published-host,shared-volume,combined-unix,host-network");
     world.run(&[&first[..], &["--rounds", "1"]].concat()).ok();
     let bystander = Bystander::new(&world);
@@ -518,10 +518,10 @@ fn a_volume_goes_with_a_run_that_was_killed() {
     world.lasthop.assert_nothing_left();
 }
 
-/// A container of the test itself, from lasthop's image.
+/// A container of the test itself, from one of the engine's images.
 fn stranger(world: &World, name: &str, options: &[&str]) -> String {
     let images = world.ask(&["images", "--quiet"]);
-    let image = images.split_whitespace().next().expect("a run has made an image");
+    let image = images.split_whitespace().next().expect("a world has images");
     let words = [
         &["create", "--pull=never", "--network=none", "--name", name],
         options,

@@ -48,7 +48,7 @@ pub struct Arena {
 impl Arena {
     pub fn new(engine: &'static str) -> Self {
         default_signals();
-        let world = World::new(engine);
+        let world = World::with_base(engine);
         let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
         let folders = [program, world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
         let made = world

@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{Lasthop, Ran, have, marked, skip};
+use super::{BRIEF, Lasthop, Ran, have, marked, skip};
 
 /// Private places for podman, and limits for containers that tests start themselves.
 const CONTAINERS: &str = r#"
@@ -26,6 +26,8 @@ network_backend = "netavark"
 network_config_dir = "ROOT/networks"
 "#;
 const STORAGE: &str = "[storage]\ndriver = \"overlay\"\ngraphroot = \"ROOT/graph\"\nrunroot = \"ROOT/run\"\n";
+/// A further store of images, which podman only reads.
+const MORE_IMAGES: &str = "[storage.options]\nadditionalimagestores = [\"IMAGES\"]\n";
 
 /// A script that mounts a sysfs of the network namespace, with the original cgroups. It ends at the end of its input.
 const HOLD: &str = r#"set -e
@@ -60,6 +62,37 @@ const PODMAN: &str = "/run/lasthop-test-podman.lock";
 /// tests cannot pull images.
 const BASE: &str = "target/base.tar";
 
+/// The images that worlds begin with, for each engine.
+const IMAGES: &str = "target/images";
+
+/// Where an engine keeps images, in the folder of its world.
+fn store(engine: &str) -> &'static str {
+    if engine == "podman" { "graph" } else { "data" }
+}
+
+/// The base image and the images of the built-in experiments, as an engine stores them. They are made once for a base
+/// image, because making them takes longer than most tests. An experiment that cannot run here has no image.
+fn images(engine: &'static str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = here.join(IMAGES).join(engine);
+    fs::create_dir_all(here.join(IMAGES)).unwrap();
+    let making = fs::File::create(folder.with_extension("lock")).unwrap();
+    making.lock().unwrap();
+    let made = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    if made(&folder) < made(&here.join(BASE)) {
+        let _ = fs::remove_dir_all(&folder);
+        let mut world = World::with_base(engine);
+        for experiment in ["containers", "nginx-gunicorn-containers", "redis-published-port"] {
+            let which = ["run", experiment, "--engine", engine, "--only", "path=shared-volume"];
+            world.run(&[&which[..], &["--no-headroom"], &BRIEF].concat());
+        }
+        world.end();
+        let moved = Command::new("mv").arg(world.path(store(engine))).arg(&folder).status();
+        assert!(moved.unwrap().success());
+    }
+    folder
+}
+
 /// Imports the base image into an engine, under its name in a registry.
 fn import_base(mut engine: Command) {
     let input = fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(BASE)).unwrap();
@@ -86,8 +119,14 @@ pub fn have_engine(engine: &str) -> bool {
 }
 
 impl World {
-    /// A world with the base image in the engine.
+    /// A world whose engine has all images.
     pub fn new(engine: &'static str) -> Self {
+        let images = images(engine);
+        Self::create(engine, Some(&images))
+    }
+
+    /// A world with only the base image in the engine.
+    pub fn with_base(engine: &'static str) -> Self {
         let world = Self::empty(engine);
         world.import_base();
         world
@@ -98,6 +137,10 @@ impl World {
     }
 
     pub fn empty(engine: &'static str) -> Self {
+        Self::create(engine, None)
+    }
+
+    fn create(engine: &'static str, images: Option<&Path>) -> Self {
         let alone = (engine == "podman").then(|| fs::File::create(PODMAN).unwrap());
         if let Some(file) = &alone {
             file.lock().unwrap();
@@ -115,7 +158,12 @@ impl World {
             .read_line(&mut line)
             .unwrap();
         assert_eq!(line, "ready\n", "the namespaces were not made");
-        for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", STORAGE)] {
+        let more = match images {
+            Some(folder) => MORE_IMAGES.replace("IMAGES", folder.to_str().unwrap()),
+            None => String::new(),
+        };
+        let storage = STORAGE.to_owned() + &more;
+        for (name, text) in [("containers.conf", CONTAINERS), ("storage.conf", &storage)] {
             fs::write(
                 root.path().join(name),
                 text.replace("ROOT", root.path().to_str().unwrap()),
@@ -132,6 +180,14 @@ impl World {
             _alone: alone,
         };
         if engine == "docker" {
+            if let Some(folder) = images {
+                let copied = Command::new("cp")
+                    .arg("-a")
+                    .arg(folder)
+                    .arg(world.path(store(engine)))
+                    .status();
+                assert!(copied.unwrap().success());
+            }
             world.start_daemon();
         }
         world
@@ -162,7 +218,7 @@ impl World {
         let mut command = self.inside("dockerd");
         command.args([
             "--data-root",
-            &at("data"),
+            &at(store(self.engine)),
             "--exec-root",
             &at("exec"),
             "--pidfile",
@@ -198,6 +254,18 @@ impl World {
     /// Pid of the process that keeps the namespaces.
     pub fn holder(&self) -> u32 {
         self.holder.id()
+    }
+
+    /// Ends the daemon and the namespaces.
+    fn end(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            // `nsenter` has become dockerd: the pid is the daemon's.
+            // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
+            unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
+            let _ = daemon.wait();
+        }
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -490,14 +558,7 @@ impl Drop for Rootless<'_> {
 
 impl Drop for World {
     fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            // `nsenter` has become dockerd: the pid is the daemon's.
-            // SAFETY: the child is ours and not yet waited for, so its pid cannot have been reused.
-            unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
-            let _ = daemon.wait();
-        }
-        drop(self.holder.stdin.take());
-        let _ = self.holder.wait();
+        self.end();
         remove_empty(Path::new("/sys/fs/cgroup"), &self.cgroup());
     }
 }
