@@ -32,7 +32,7 @@ use tried::Tried;
 
 /// Options of `script/attack`.
 #[derive(Debug, Default)]
-struct Told {
+struct Options {
     /// Minutes of the long form; `None` for the short form.
     minutes: Option<u64>,
     seed: Option<u64>,
@@ -45,26 +45,26 @@ struct Told {
     keep: bool,
 }
 
-impl Told {
+impl Options {
     fn read() -> Self {
-        let mut told = Self::default();
+        let mut options = Self::default();
         fn number<T: std::str::FromStr>(text: &str) -> T {
             text.parse()
                 .unwrap_or_else(|_| panic!("`{text}` is not a number; see script/attack"))
         }
         for word in std::env::var("LASTHOP_ATTACK").unwrap_or_default().split_whitespace() {
             match word.split_once('=') {
-                None if word == "keep" => told.keep = true,
-                None => told.minutes = Some(number(word)),
-                Some(("seed", text)) => told.seed = Some(number(text)),
-                Some(("step", text)) => told.step = Some(number(text)),
-                Some(("rate", text)) => told.rate = Some(number(text)),
-                Some(("only", text)) => told.only = Some(text.to_owned()),
-                Some(("engine", text)) => told.engine = Some(text.to_owned()),
+                None if word == "keep" => options.keep = true,
+                None => options.minutes = Some(number(word)),
+                Some(("seed", text)) => options.seed = Some(number(text)),
+                Some(("step", text)) => options.step = Some(number(text)),
+                Some(("rate", text)) => options.rate = Some(number(text)),
+                Some(("only", text)) => options.only = Some(text.to_owned()),
+                Some(("engine", text)) => options.engine = Some(text.to_owned()),
                 Some(_) => panic!("`{word}` is no option; see script/attack"),
             }
         }
-        told
+        options
     }
 
     /// The path of a data file: in the repository if the data is to be kept.
@@ -161,18 +161,18 @@ const PARTS: [Part; 9] = [
 
 /// The order of parts, which follows from the seed: for the short form each part as often as given, otherwise endless
 /// draws.
-fn order(seed: u64, told: &Told) -> Box<dyn Iterator<Item = &'static Part>> {
-    let wanted = |part: &&Part| told.only.as_deref().is_none_or(|only| part.name == only);
+fn order(seed: u64, options: &Options) -> Box<dyn Iterator<Item = &'static Part>> {
+    let wanted = |part: &&Part| options.only.as_deref().is_none_or(|only| part.name == only);
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
-    assert!(!parts.is_empty(), "there is no part {:?}", told.only);
+    assert!(!parts.is_empty(), "there is no part {:?}", options.only);
     let mut draws = Draws::new(seed_for(seed, &["order"]));
-    let times = |part: &&'static Part| if told.minutes.is_some() { part.weight } else { part.short } as usize;
+    let times = |part: &&'static Part| if options.minutes.is_some() { part.weight } else { part.short } as usize;
     let mut all: Vec<&Part> = parts
         .into_iter()
         .flat_map(|part| std::iter::repeat_n(part, times(&part)))
         .collect();
     draws.shuffle(&mut all);
-    match told.minutes {
+    match options.minutes {
         None => Box::new(all.into_iter()),
         Some(_) => Box::new(std::iter::repeat_with(move || {
             all[draws.below(all.len() as u32) as usize]
@@ -183,7 +183,7 @@ fn order(seed: u64, told: &Told) -> Box<dyn Iterator<Item = &'static Part>> {
 #[test]
 #[expect(clippy::print_stdout, reason = "its table is its purpose")]
 fn attack() {
-    let engine = if Told::read().engine.as_deref() == Some("docker") {
+    let engine = if Options::read().engine.as_deref() == Some("docker") {
         "docker"
     } else {
         "podman"
@@ -191,30 +191,30 @@ fn attack() {
     if !have_engine(engine) {
         return;
     }
-    let told = Told::read();
-    let seed = told.seed.unwrap_or_else(|| {
-        if told.minutes.is_some() {
+    let options = Options::read();
+    let seed = options.seed.unwrap_or_else(|| {
+        if options.minutes.is_some() {
             u64::from(std::process::id())
         } else {
             1
         }
     });
     println!("seed={seed}");
-    let data = told.data(&jiff::Zoned::now().date().to_string());
+    let data = options.data(&jiff::Zoned::now().date().to_string());
     let mut writer = csv::Writer::from_path(&data).unwrap();
     let (mut arena, mut lengths, mut all) = (Arena::new(engine), kills::Lengths::default(), Vec::new());
-    let end = told
+    let end = options
         .minutes
         .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    for (step, part) in (0..).zip(order(seed, &told)) {
-        if end.is_some_and(|end| Instant::now() > end) || told.step.is_some_and(|only| step > only) {
+    for (step, part) in (0..).zip(order(seed, &options)) {
+        if end.is_some_and(|end| Instant::now() > end) || options.step.is_some_and(|only| step > only) {
             break;
         }
-        if told.step.is_some_and(|only| step != only) {
+        if options.step.is_some_and(|only| step != only) {
             continue;
         }
         let mut draws = Draws::new(seed_for(seed, &[part.name, &step.to_string()]));
-        for mut tried in (part.run)(&mut arena, &mut draws, &mut lengths, told.minutes.is_none()) {
+        for mut tried in (part.run)(&mut arena, &mut draws, &mut lengths, options.minutes.is_none()) {
             (tried.seed, tried.step) = (seed, step);
             println!("{}", tried.line());
             writer.serialize(&tried).unwrap();
@@ -223,7 +223,7 @@ fn attack() {
         }
     }
     println!("\n{}", tried::table(&all));
-    told.write_page();
+    options.write_page();
     let wrong: Vec<String> = all
         .iter()
         .filter(|tried| !tried.wrong.is_empty())
@@ -238,12 +238,16 @@ fn attack() {
 }
 
 #[test]
-#[ignore = "it takes as long as it is told to; script/attack soak"]
+#[ignore = "it takes as long as you ask for; script/attack soak"]
 fn soak() {
-    let told = Told::read();
-    let data = told.data(&format!("soak-{}", jiff::Zoned::now().date()));
-    let wrong = soak::soak(Duration::from_secs(60 * told.minutes.unwrap_or(1)), told.rate, &data);
-    told.write_page();
+    let options = Options::read();
+    let data = options.data(&format!("soak-{}", jiff::Zoned::now().date()));
+    let wrong = soak::soak(
+        Duration::from_secs(60 * options.minutes.unwrap_or(1)),
+        options.rate,
+        &data,
+    );
+    options.write_page();
     assert!(wrong.is_empty(), "{}\nsamples: {}", wrong.join("\n"), data.display());
 }
 
