@@ -347,7 +347,7 @@ fn a_guard_that_does_not_answer_ends_the_run() {
 }
 
 #[test]
-fn a_container_engine_that_hangs_is_named_and_given_up() {
+fn a_container_that_docker_does_not_remove_is_named_and_given_up() {
     const EXPERIMENT: &str = "redis-published-port";
     if !have_engine("docker") || !have("redis-server") {
         return;
