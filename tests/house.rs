@@ -12,8 +12,9 @@ use std::{
 use lasthop_classic::TOOLS;
 use lasthop_model::level::Level;
 use lasthop_plan::catalog::Catalog;
-use lasthop_protocol::{PROTOCOLS, spec::Transport};
+use lasthop_protocol::PROTOCOLS;
 use lasthop_repro::study;
+use lasthop_trial::address::Transport;
 use syn::{
     Attribute, Expr, ExprMethodCall, Item, ItemMod, Lit, LitStr, Macro, Token, UseTree,
     buffer::{Cursor, TokenBuffer},

@@ -5,7 +5,7 @@
 
 use lasthop_load::receipt::total;
 use lasthop_protocol::{
-    Exchange, Factory, Greeting, Histogram, Progress, Protocol,
+    Exchange, Factory, Greeting, Progress, Protocol,
     delimiter::End,
     echo::Echo,
     escaped::Escaped,
@@ -17,12 +17,16 @@ use lasthop_protocol::{
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
     raw::{Raw, RawExpect, Step},
     redis::{Redis, RedisExpect},
-    result::ErrorClass,
-    spec::{Address, Endpoint, Spec, Tls},
+    spec::Spec,
     stream::{Stream, pattern},
     url::{UrlOptions, parse},
     websocket::{Websocket, WebsocketExpect},
     wire,
+};
+use lasthop_trial::{
+    Histogram,
+    address::{Address, Endpoint, Tls},
+    result::ErrorClass,
 };
 
 /// Name of a target, and what judges its input.

@@ -8,12 +8,13 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
-use lasthop_protocol::{address::UNIX_NAME_MAX, location::HIDDEN, spec::Spec, url::redacted};
+use lasthop_protocol::{location::HIDDEN, spec::Spec, url::redacted};
 use lasthop_run::{
     Job,
     compare::{self, CompareError, CompareRequest, EndpointRequest},
 };
 use lasthop_stack::locate::Locator;
+use lasthop_trial::address::UNIX_NAME_MAX;
 
 use super::{
     args,

@@ -7,10 +7,7 @@ use std::{
 };
 
 use lasthop_load::reach;
-use lasthop_protocol::{
-    address::{Address, UNIX_NAME_MAX},
-    spec::Endpoint,
-};
+use lasthop_trial::address::{Address, Endpoint, UNIX_NAME_MAX};
 
 use lasthop_system::listener;
 

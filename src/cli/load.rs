@@ -27,9 +27,8 @@ use lasthop_protocol::{
     http::{BODY_MAX, Http, HttpVersion, NO_REPLY},
     location::without_secrets,
     raw::{self, Raw},
-    result::ErrorClass,
     several::{Order, Several, Weighted},
-    spec::{Endpoint, Engine, Model, OpenLoop, Reuse, SocketOptions, Spec, Timeouts},
+    spec::Spec,
     url::{self, UrlOptions},
     websocket::Websocket,
     wire::{Stage, TrialPhases},
@@ -37,6 +36,11 @@ use lasthop_protocol::{
 use lasthop_run::{compare::foreign, hint};
 use lasthop_stack::null::LISTENING;
 use lasthop_system::files;
+use lasthop_trial::{
+    address::Endpoint,
+    options::{Engine, Model, OpenLoop, Reuse, SocketOptions, Timeouts},
+    result::ErrorClass,
+};
 
 use super::{
     endpoint,

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, ValueEnum};
 use lasthop_load::serve::{self, Pattern, ServeSpec, ServeTls};
 use lasthop_model::quantity::duration_or_none;
-use lasthop_protocol::spec::{Address, Transport};
+use lasthop_trial::address::{Address, Transport};
 
 use super::output::{CliError, OrExit};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use lasthop_analyse::limit::ANY;
-use lasthop_protocol::spec::Arrivals;
+use lasthop_trial::options::Arrivals;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ArrivalsArg {

@@ -6,11 +6,11 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use lasthop_load::engine::CaseError;
 use lasthop_model::record::Stage;
 use lasthop_page::units::{Bytes, Micros};
-use lasthop_protocol::{
+use lasthop_protocol::{spec::Spec, steady::Little};
+use lasthop_trial::{
     Histogram, TrialResult, delayed_ack,
+    options::{Engine, Model, Reuse},
     result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
-    spec::{Engine, Model, Reuse, Spec},
-    steady::Little,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -12,12 +12,16 @@ use lasthop_load::{
     reference,
 };
 use lasthop_protocol::{
-    Protocol, TrialResult,
-    failure::Failure,
-    result::Proof,
+    Protocol,
     several::Several,
-    spec::{Model, Reuse, Spec},
+    spec::Spec,
     wire::{Stage, TrialPhases},
+};
+use lasthop_trial::{
+    TrialResult,
+    failure::Failure,
+    options::{Model, Reuse},
+    result::Proof,
 };
 
 pub use self::{

@@ -7,9 +7,9 @@ use lasthop_page::{
     document::{Table, Text, Tone},
     units::{Bytes, Count, Micros, NBSP, Seconds, Significant, TimeUnit, percent},
 };
-use lasthop_protocol::{
+use lasthop_trial::{
+    options::{Engine, Reuse},
     result::{ErrorClass, Longest},
-    spec::{Engine, Reuse},
 };
 
 use super::{

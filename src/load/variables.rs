@@ -4,7 +4,7 @@
 use std::env;
 
 use jiff::{Span, Timestamp, fmt::rfc2822, tz::TimeZone};
-use lasthop_protocol::random::SplitMix;
+use lasthop_trial::random::SplitMix;
 
 use super::requests::defined;
 

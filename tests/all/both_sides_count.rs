@@ -19,9 +19,13 @@ use common::{have, have_python, user_data};
 use lasthop_load::{engine::Case, receipt::total, reference};
 use lasthop_protocol::{
     grpc::{Grpc, GrpcExpect},
-    spec::{Address, Endpoint, Reuse, Spec, Transport},
+    spec::Spec,
     statsd::Statsd,
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Transport},
+    options::Reuse,
 };
 
 fn calling(endpoint: &Endpoint, method: &str, expect: GrpcExpect, size: u32) -> Spec {

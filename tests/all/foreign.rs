@@ -14,7 +14,7 @@ use common::{Lasthop, Ran, signal};
 use lasthop_fleet::wire::Sender;
 use lasthop_load::serve::{Pattern, ServeSpec, Server, Stopper};
 use lasthop_plan::plan::Plan;
-use lasthop_protocol::spec::Address;
+use lasthop_trial::address::Address;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -24,7 +24,7 @@ use lasthop_load::{
     null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
 };
-use lasthop_protocol::spec::Address;
+use lasthop_trial::address::Address;
 use regex::Regex;
 
 /// An echo server in this process.

@@ -22,7 +22,6 @@ use lasthop_model::{
     record::Stage,
     service::{Ready, ReadyCheck, RenderedService, Stop},
 };
-use lasthop_protocol::address::{Address, Transport, UNIX_NAME_MAX};
 use lasthop_stack::{
     container::{engine::Engine, launch::Launch, site::Housing},
     guard::Guard,
@@ -31,6 +30,7 @@ use lasthop_stack::{
     stack::{Stack, StackPlan, StartError},
 };
 use lasthop_system::process::{self, Stat};
+use lasthop_trial::address::{Address, Transport, UNIX_NAME_MAX};
 
 struct Run {
     guard: Guard,

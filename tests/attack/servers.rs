@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::spec::Address;
 use lasthop_stats::random::Draws;
+use lasthop_trial::address::Address;
 use serde_json::Value;
 use socket2::Socket;
 

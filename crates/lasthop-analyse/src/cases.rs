@@ -5,11 +5,11 @@ use lasthop_model::{
     observation::{CgroupUsage, RoleUsage},
     record::{CasePlan, CaseProof, LoadSummary, MeasuredTrial},
 };
-use lasthop_protocol::{
+use lasthop_stats::{Estimate, Interval, mean, quantile::Merged};
+use lasthop_trial::{
     Histogram, TrialResult,
     result::{DriverCost, Offered, OneWay as Sending, Reported},
 };
-use lasthop_stats::{Estimate, Interval, mean, quantile::Merged};
 use serde::Serialize;
 
 use super::{

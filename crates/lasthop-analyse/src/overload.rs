@@ -7,11 +7,11 @@ use lasthop_model::{
     observation::{MachineUsage, NetworkCounters},
     record::OverloadTrial,
 };
-use lasthop_protocol::{
+use lasthop_record::data::RunData;
+use lasthop_trial::{
     Histogram,
     result::{ErrorClass, StageResult, WrongKind},
 };
-use lasthop_record::data::RunData;
 
 use super::{
     cases::name_of,
@@ -213,7 +213,7 @@ impl Span {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::result::Slot;
+    use lasthop_trial::result::Slot;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Data for plots that a summary lacks: distributions of latencies, and every trial.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
-use lasthop_protocol::{Histogram, TrialResult};
 use lasthop_record::data::RunData;
+use lasthop_trial::{Histogram, TrialResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 

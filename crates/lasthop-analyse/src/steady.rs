@@ -1,10 +1,8 @@
 //! Steady load: whether the trials of a case show it.
 
 use lasthop_model::record::CasePlan;
-use lasthop_protocol::{
-    Histogram, TrialResult,
-    steady::{LEAST_TRIALS, Little, Slow},
-};
+use lasthop_protocol::steady::{LEAST_TRIALS, Little, Slow};
+use lasthop_trial::{Histogram, TrialResult};
 
 use super::trials::Trials;
 

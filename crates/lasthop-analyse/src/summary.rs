@@ -11,8 +11,8 @@ use lasthop_model::{
     record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
     selection::TRANSPORT,
 };
-use lasthop_protocol::{result::Reported, spec::Transport};
 use lasthop_stats::{CONFIDENCE, Interval};
+use lasthop_trial::{address::Transport, result::Reported};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -11,14 +11,15 @@ use lasthop_model::{
         VERSION,
     },
 };
-use lasthop_protocol::{
-    Histogram, Protocol, Spec, TrialResult,
-    echo::Echo,
-    result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
-    spec::{Arrivals, Endpoint, Engine, Reuse, Tls, Transport},
-};
+use lasthop_protocol::{Protocol, Spec, echo::Echo};
 use lasthop_record::data::RunData;
 use lasthop_stats::random::Draws;
+use lasthop_trial::{
+    Histogram, TrialResult,
+    address::{Endpoint, Tls, Transport},
+    options::{Arrivals, Engine, Reuse},
+    result::{DriverCost, ErrorClass, ErrorCount, Offered, Proof},
+};
 
 use super::{
     summarise,

@@ -1,8 +1,8 @@
 use indexmap::IndexMap;
 use lasthop_model::record::{Given, Stopped, TrialRecord};
-use lasthop_protocol::{result::ErrorClass, spec::Transport};
 use lasthop_record::data::RunData;
 use lasthop_stats::stopping::LEAST_ROUNDS;
+use lasthop_trial::{address::Transport, result::ErrorClass};
 
 use super::{
     across::diff::{Diff, diff},
@@ -500,7 +500,7 @@ fn an_open_loop_is_compared_by_its_response_time() {
     for case in ["tcp", "unix"] {
         each_trial(&mut data, case, |trial| {
             let service = trial.result.service_time.as_ref().unwrap();
-            let mut response = lasthop_protocol::Histogram::new();
+            let mut response = lasthop_trial::Histogram::new();
             service
                 .bins()
                 .for_each(|(value, count)| response.record_n(value + 100_000, count));
@@ -566,7 +566,7 @@ fn an_open_loop_stops_at_its_response_time() {
 fn an_open_loop_that_slows_down_drifts() {
     let mut data = at_rate(run(&[TCP, UNIX], 8, 5), 2_000.0);
     let slower = |trial: &mut lasthop_model::record::MeasuredTrial, share: f64| {
-        let mut response = lasthop_protocol::Histogram::new();
+        let mut response = lasthop_trial::Histogram::new();
         let times = 1.0 + share * trial.at_ns as f64 / 1e10;
         response.record_n((50_000.0 * times) as u64, 200);
         trial.result.response_time = Some(response);

@@ -6,10 +6,6 @@ use std::{
 };
 
 use lasthop_model::record::{CasePlan, CaseProof, Failure, GivenEndpoint, LoadSummary, MeasuredTrial, Stopped};
-use lasthop_protocol::{
-    Histogram,
-    result::{ErrorClass, ErrorCount},
-};
 use lasthop_record::data::RunData;
 use lasthop_stats::{
     CONFIDENCE, Grouped, Resampling,
@@ -18,6 +14,10 @@ use lasthop_stats::{
     random,
     stopping::{LOOKS_CONFIDENCE, after_reports},
     totals::Totals,
+};
+use lasthop_trial::{
+    Histogram,
+    result::{ErrorClass, ErrorCount},
 };
 
 use super::steady;

@@ -7,7 +7,7 @@ use lasthop_model::{
     observation::RoleUsage,
     record::{CasePlan, MeasuredTrial},
 };
-use lasthop_protocol::{Histogram, TrialResult, delayed_ack};
+use lasthop_trial::{Histogram, TrialResult, delayed_ack};
 
 use super::{
     cases,
@@ -220,8 +220,8 @@ fn times(trials: &Trials, plan: &CasePlan) -> Option<Histogram> {
 #[cfg(test)]
 mod tests {
     use lasthop_model::observation::CgroupUsage;
-    use lasthop_protocol::spec::Transport;
     use lasthop_record::data::RunData;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::{

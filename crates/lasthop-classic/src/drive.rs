@@ -12,10 +12,13 @@ use std::{
 
 use lasthop_model::driver::ToolChoice;
 use lasthop_protocol::{
-    TrialResult,
-    result::{ErrorCount, Proof},
-    spec::{Engine, Spec},
+    spec::Spec,
     wire::{self, Reply, Request, Stage, TrialPhases},
+};
+use lasthop_trial::{
+    TrialResult,
+    options::Engine,
+    result::{ErrorCount, Proof},
 };
 use serde::{Deserialize, Serialize};
 

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_protocol::result::DriverCost;
 use lasthop_system::files;
+use lasthop_trial::result::DriverCost;
 use rustix::process::{Pid, Signal};
 
 /// The most bytes of a tool's output, more than any successful trial prints.

@@ -3,12 +3,11 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use lasthop_model::program::Program;
-use lasthop_protocol::{
-    Protocol,
-    grpc::Grpc,
-    kind,
+use lasthop_protocol::{Protocol, grpc::Grpc, kind, spec::Spec};
+use lasthop_trial::{
+    address::Address,
+    options::Model,
     result::{ErrorClass, Reported},
-    spec::{Address, Model, Spec},
 };
 use minijinja::Value;
 use serde::Deserialize;

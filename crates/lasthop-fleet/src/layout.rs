@@ -17,8 +17,8 @@ use lasthop_model::{
     service::RenderedService,
 };
 use lasthop_plan::plan::{Plan, Stack};
-use lasthop_protocol::spec::{Address, Transport};
 use lasthop_system::random;
+use lasthop_trial::address::{Address, Transport};
 use minijinja::context;
 use serde::Serialize;
 

@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_protocol::{
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
+use lasthop_trial::{
+    options::{Model, Reuse},
     result::{ErrorClass, TrialResult},
-    spec::{Model, Reuse, Spec},
-    wire::TrialPhases,
 };
 
 use crate::sample;
@@ -150,10 +150,10 @@ fn await_replies(told: &Receiver<bool>, most: usize, go_on: &mut impl FnMut() ->
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::{
+    use lasthop_trial::{
         Histogram,
+        options::Engine,
         result::{ErrorCount, Longest},
-        spec::Engine,
     };
 
     use super::*;

@@ -2,8 +2,8 @@
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
-use lasthop_protocol::result::DriverCost;
 use lasthop_system::{clock, files, run_delay};
+use lasthop_trial::result::DriverCost;
 
 use crate::transport::Calls;
 

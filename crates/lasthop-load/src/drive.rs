@@ -6,10 +6,13 @@ use std::{
 };
 
 use lasthop_protocol::{
-    TrialResult,
-    result::{Proof, Speed},
-    spec::{LoadStage, Spec},
+    spec::Spec,
     wire::{self, Reply, Request, Stage, TrialPhases},
+};
+use lasthop_trial::{
+    TrialResult,
+    options::LoadStage,
+    result::{Proof, Speed},
 };
 
 use crate::{

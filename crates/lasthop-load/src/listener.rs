@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_protocol::spec::Address;
 use lasthop_system::limits;
+use lasthop_trial::address::Address;
 use socket2::{Domain, Socket, Type};
 
 /// A bound socket, listening unless it takes datagrams. Dropping it removes its file.

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use lasthop_protocol::Histogram;
+use lasthop_trial::Histogram;
 
 /// Counts since a trial began, and when they were read.
 #[derive(Clone, Debug, Default)]

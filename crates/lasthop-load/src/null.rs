@@ -12,12 +12,8 @@ use std::{
     thread,
 };
 
-use lasthop_protocol::{
-    Exchange, Greeting,
-    failure::Failure,
-    spec::{Address, Spec},
-    tls_request::TlsRequest,
-};
+use lasthop_protocol::{Exchange, Greeting, spec::Spec, tls_request::TlsRequest};
+use lasthop_trial::{address::Address, failure::Failure};
 use rustix::{
     buffer::spare_capacity,
     event::epoll::{self, CreateFlags, Event, EventData, EventFlags},

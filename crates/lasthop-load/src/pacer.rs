@@ -1,8 +1,8 @@
 //! When the requests of an open loop are due: pure arithmetic, without a clock.
 
-use lasthop_protocol::{
+use lasthop_trial::{
+    options::{Arrivals, LoadStage, OpenLoop},
     random::SplitMix,
-    spec::{Arrivals, LoadStage, OpenLoop},
 };
 
 /// The due times of one worker's share of the requests, in nanoseconds from the beginning of a trial.

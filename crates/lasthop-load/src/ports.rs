@@ -5,12 +5,12 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use lasthop_protocol::result::PortUse;
 use lasthop_system::{
     clock, files,
     listener::{self, TcpRow},
     sock_diag::TIME_WAIT,
 };
+use lasthop_trial::result::PortUse;
 
 /// `TIME_WAIT` lasts 60 s on Linux; after this time every such port is free.
 const WAIT_MAX_NS: u64 = 65_000_000_000;

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use lasthop_protocol::{
-    address,
+use lasthop_trial::{
+    address::{self, Transport},
+    options::SocketOptions,
     result::Proof,
-    spec::{SocketOptions, Transport},
 };
 use rustls::ProtocolVersion;
 use socket2::{SockAddr, Type};

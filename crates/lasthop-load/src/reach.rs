@@ -2,8 +2,8 @@
 
 use std::{io, time::Duration};
 
-use lasthop_protocol::address::Address;
 use lasthop_system::connect;
+use lasthop_trial::address::Address;
 
 /// Timeout of a connect to one address.
 const LONGEST: Duration = Duration::from_secs(2);

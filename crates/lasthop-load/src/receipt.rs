@@ -3,12 +3,16 @@
 
 use lasthop_protocol::{
     Receipt,
-    failure::Failure,
     http::{Http, HttpVersion},
-    spec::{Address, Reuse, Spec, Timeouts},
+    spec::Spec,
     url::{self, UrlOptions},
 };
 use lasthop_system::{clock, udp};
+use lasthop_trial::{
+    address::Address,
+    failure::Failure,
+    options::{Reuse, Timeouts},
+};
 
 use crate::{reach, sample};
 

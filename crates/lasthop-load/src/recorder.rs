@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use lasthop_protocol::{
+use lasthop_protocol::wire::TrialPhases;
+use lasthop_trial::{
     failure::Failure,
     histogram::Histogram,
+    options::{Engine, LoadStage, Model},
     result::{
         DriverCost, ErrorClass, ErrorCount, FirstHalf, Longest, Offered, Phases, StageResult, TlsHandshakes,
         TrialResult,
     },
-    spec::{Engine, LoadStage, Model},
-    wire::TrialPhases,
 };
 
 use crate::{

@@ -8,11 +8,10 @@ use std::{
 
 use lasthop_protocol::{
     Protocol,
-    failure::Failure,
-    result::ErrorClass,
     several::{Several, Weighted},
-    spec::{Reuse, Spec},
+    spec::Spec,
 };
+use lasthop_trial::{failure::Failure, options::Reuse, result::ErrorClass};
 
 use crate::sample::{self, Line, Sample};
 

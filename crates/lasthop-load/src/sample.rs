@@ -2,8 +2,9 @@
 
 use std::{io, sync::Arc};
 
-use lasthop_protocol::{Exchange, Greeting, Progress, Protocol, failure::Failure, result::ErrorClass, spec::Spec};
+use lasthop_protocol::{Exchange, Greeting, Progress, Protocol, spec::Spec};
 use lasthop_system::clock;
+use lasthop_trial::{failure::Failure, result::ErrorClass};
 
 use crate::{
     supervisor::supervised,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_protocol::{
+use lasthop_trial::{
     failure::Failure,
     histogram::Histogram,
+    options::LoadStage,
     result::{Slot, StageResult, Wrong, WrongKind},
-    spec::LoadStage,
 };
 
 /// Counts the outcomes of one worker's requests.

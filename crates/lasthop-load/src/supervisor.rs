@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Timeouts};
+use lasthop_trial::{failure::Failure, options::Timeouts, result::ErrorClass};
 
 use crate::{live::Live, transport::Watch};
 

@@ -1,6 +1,6 @@
 //! Counts of durations in the bins of [`Histogram`], for the loop: recording one is an index and an increment.
 
-use lasthop_protocol::histogram::{BINS, Histogram, index};
+use lasthop_trial::histogram::{BINS, Histogram, index};
 
 pub struct Tally {
     counts: Box<[u64; BINS]>,

@@ -11,9 +11,10 @@ use std::{
 
 use common::{SHORT, echo, run, spec};
 use lasthop_load::engine::Case;
-use lasthop_protocol::{
-    spec::{Address, Endpoint, Spec, Timeouts, Transport},
-    wire::TrialPhases,
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
+use lasthop_trial::{
+    address::{Address, Endpoint, Transport},
+    options::Timeouts,
 };
 use rustix::{buffer::spare_capacity, event::epoll};
 use socket2::Socket;

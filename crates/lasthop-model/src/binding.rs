@@ -18,7 +18,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_protocol::spec::{Address, Endpoint, Tls, Transport};
+use lasthop_trial::address::{Address, Endpoint, Tls, Transport};
 
 /// File name of a service's log in its `directory`: standard output and standard error.
 pub const LOG: &str = "log";

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use lasthop_protocol::spec::{Arrivals, Model, OpenLoop};
+use lasthop_trial::options::{Arrivals, Model, OpenLoop};
 use serde::{Deserialize, Serialize};
 
 pub const CONSTANT: &str = "constant";

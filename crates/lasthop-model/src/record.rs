@@ -33,10 +33,14 @@ use std::{
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use lasthop_protocol::{
-    TrialResult,
-    result::{DriverCost, ErrorClass, ErrorCount, Proof},
-    spec::{Arrivals, Model, Reuse, Spec, Transport},
+    spec::Spec,
     wire::{self, TrialPhases},
+};
+use lasthop_trial::{
+    TrialResult,
+    address::Transport,
+    options::{Arrivals, Model, Reuse},
+    result::{DriverCost, ErrorClass, ErrorCount, Proof},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};

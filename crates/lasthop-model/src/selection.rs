@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use indexmap::IndexMap;
-use lasthop_protocol::spec::Arrivals;
+use lasthop_trial::options::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use crate::rate::Rate;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::spec::Endpoint;
+use lasthop_trial::address::Endpoint;
 
 /// A rendered service, ready to start.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lasthop_protocol::spec::Endpoint;
+use lasthop_trial::address::Endpoint;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{binding::APP, service::RenderedService};

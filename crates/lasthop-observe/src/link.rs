@@ -18,7 +18,7 @@ use std::{
 };
 
 use lasthop_model::record::{Elsewhere, LinkObserved};
-use lasthop_protocol::spec::Address;
+use lasthop_trial::address::Address;
 
 use lasthop_system::listener;
 

@@ -8,7 +8,7 @@ use lasthop_model::{
     record::MOST_CASES,
     selection::{AGAIN, Selection, TRANSPORT},
 };
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 
 use super::{
     diagnostics::suggest,

@@ -13,7 +13,7 @@ use lasthop_model::{
     level::Levels,
     service::RenderedService,
 };
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 use serde_json::Value;
 
 use super::{

@@ -8,10 +8,7 @@ use lasthop_model::{
     record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
     selection::{DRIVER, ENDPOINT, TRANSPORT},
 };
-use lasthop_protocol::{
-    address::abstract_name,
-    spec::{Address, Endpoint, Transport},
-};
+use lasthop_trial::address::{Address, Endpoint, Transport, abstract_name};
 
 use super::{
     cases::NamedCase,

@@ -16,7 +16,7 @@ use lasthop_model::{
     record::Digests,
     selection,
 };
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};

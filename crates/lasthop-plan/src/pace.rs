@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use lasthop_model::rate::{CONSTANT, POISSON, Rate, arrivals};
-use lasthop_protocol::{
-    Protocol,
-    echo::Echo,
-    spec::{Address, Endpoint, Model, Reuse, Spec},
+use lasthop_protocol::{Protocol, echo::Echo, spec::Spec};
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    options::{Model, Reuse},
 };
 use minijinja::value::Value;
 

@@ -19,7 +19,11 @@ use lasthop_model::{
     selection::{self, DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
 };
-use lasthop_protocol::spec::{Model, OpenLoop, Spec, Transport};
+use lasthop_protocol::spec::Spec;
+use lasthop_trial::{
+    address::Transport,
+    options::{Model, OpenLoop},
+};
 use similar::TextDiff;
 
 use super::{
@@ -522,7 +526,7 @@ fn differences(case: &NamedCase, fingerprints: &BTreeMap<&String, Fingerprint>) 
 #[cfg(test)]
 mod tests {
     use lasthop_model::{container::Network, record::Derivation, service::ReadyCheck};
-    use lasthop_protocol::spec::{Arrivals, Reuse};
+    use lasthop_trial::options::{Arrivals, Reuse};
 
     use super::*;
     use crate::{catalog::Catalog, fingerprint::placeholders, model::ConfigFile};

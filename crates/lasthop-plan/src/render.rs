@@ -19,9 +19,10 @@ use lasthop_model::{
     record::{Conditions, GivenEndpoint},
     service::{Ready, ReadyCheck, RenderedService, Stop},
 };
-use lasthop_protocol::{
-    Protocol,
-    spec::{Address, Reuse, SocketOptions, Spec, Transport},
+use lasthop_protocol::{Protocol, spec::Spec};
+use lasthop_trial::{
+    address::{Address, Transport},
+    options::{Reuse, SocketOptions},
 };
 use minijinja::{Error, ErrorKind, value::Value};
 use serde_json::Value as Json;

@@ -4,7 +4,8 @@ use std::{sync::LazyLock, time::Duration};
 
 use indexmap::IndexMap;
 use lasthop_model::quantity;
-use lasthop_protocol::{PROTOCOLS, spec::Transport};
+use lasthop_protocol::PROTOCOLS;
+use lasthop_trial::address::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize,

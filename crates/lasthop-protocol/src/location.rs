@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::address::{Address, Endpoint, Tls, Transport};
+use lasthop_trial::address::{Address, Endpoint, Tls, Transport};
 
 /// Placeholder for a password.
 pub const HIDDEN: &str = "***";

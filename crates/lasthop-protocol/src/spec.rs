@@ -3,16 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::{
-    address::{Address, Endpoint, Tls, Transport},
-    options::{Arrivals, Engine, LoadStage, Model, OpenLoop, Reuse, SPIN_BEFORE_DUE_NS, SocketOptions, Timeouts},
+use lasthop_trial::{
+    address::Endpoint,
+    options::{self, Engine, Model, Reuse, SocketOptions, Timeouts, within},
 };
-use crate::{
-    options::{self, within},
-    protocol::{
-        exchange::Factory,
-        kind::{Protocol, Usage},
-    },
+
+use crate::protocol::{
+    exchange::Factory,
+    kind::{Protocol, Usage},
 };
 
 /// Everything a driver needs to put load on one endpoint.
@@ -47,8 +45,8 @@ pub struct Spec {
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Nanoseconds that a worker polls for events before it sleeps in the kernel, at most 1 s. `None`:
-    /// [`SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0 needs the
-    /// epoll engine.
+    /// [`options::SPIN_BEFORE_DUE_NS`] before a request of an open loop is due, otherwise not at all. More than 0 needs
+    /// the epoll engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin_ns: Option<u64>,
 }
@@ -251,6 +249,11 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::{
+        address::{Address, Transport},
+        options::{Arrivals, OpenLoop},
+    };
+
     use super::*;
     use crate::protocol::{
         echo::Echo,

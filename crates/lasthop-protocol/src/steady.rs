@@ -2,11 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{
-    histogram::Histogram,
-    result::TrialResult,
-    spec::{Model, Spec},
-};
+use lasthop_trial::{histogram::Histogram, options::Model, result::TrialResult};
+
+use crate::spec::Spec;
 
 /// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by the
 /// throughput. In a closed loop that number is also known otherwise.
@@ -108,12 +106,14 @@ impl Slow {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        protocol::{Protocol, echo::Echo},
+    use lasthop_trial::{
+        address::{Address, Endpoint},
+        options::Reuse,
         result::Longest,
-        spec::{Address, Endpoint, Reuse},
     };
+
+    use super::*;
+    use crate::protocol::{Protocol, echo::Echo};
 
     const MS: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! The plaintext of a protocol before a TLS handshake, if it does not begin with one.
 
-use crate::failure::Failure;
+use lasthop_trial::failure::Failure;
 
 /// Both sides' plaintext before TLS. The server sends its part unasked (`server_first`), or in reply to the request.
 #[derive(Clone, Copy)]

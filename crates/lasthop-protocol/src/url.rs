@@ -10,9 +10,11 @@
 //! | `SCHEME+tls://…`, `SCHEME+tls+unix:…` | with TLS |
 //! | `unix:/path.sock…` | HTTP over a Unix socket |
 
+use lasthop_trial::address::{Endpoint, Transport};
+
 pub use crate::location::UrlOptions;
+
 use crate::{
-    address::{Endpoint, Transport},
     location::{Location, socket_user, with_harmless, without_password},
     protocol::{PROTOCOLS, Protocol},
 };
@@ -88,18 +90,16 @@ fn unknown(scheme: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::address::Address;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        address::Address,
-        protocol::{
-            echo::Echo,
-            http::Http,
-            mysql::Mysql,
-            postgres::{ChannelBinding, Postgres},
-            redis::{Redis, Resp},
-        },
+    use crate::protocol::{
+        echo::Echo,
+        http::Http,
+        mysql::Mysql,
+        postgres::{ChannelBinding, Postgres},
+        redis::{Redis, Resp},
     };
 
     fn read(url: &str) -> Result<(Endpoint, Protocol), String> {

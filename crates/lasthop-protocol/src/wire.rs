@@ -8,14 +8,15 @@
 
 use std::io::{self, BufRead, Write};
 
+use lasthop_trial::{
+    options::LoadStage,
+    result::{Proof, TrialResult},
+};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{
-    result::{Proof, TrialResult},
-    spec::{LoadStage, Spec},
-};
+use crate::spec::Spec;
 
 /// Increases with every change that an older peer cannot understand.
 pub const VERSION: u32 = 1;

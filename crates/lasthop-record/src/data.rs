@@ -8,7 +8,7 @@ use lasthop_model::record::{
     Environment, Failure, MeasuredTrial, OverloadTrial, ProfileRecord, ProfileTrial, Resumption, RoundRecord, RunEnd,
     RunHeader, TrialRecord,
 };
-use lasthop_protocol::{delayed_ack, result::Phases};
+use lasthop_trial::{delayed_ack, result::Phases};
 
 /// The whole record of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -368,7 +368,7 @@ mod tests {
         profile::{FoldedStack, Profile, RoleProfile},
         record::ProfileTrial,
     };
-    use lasthop_protocol::result::DriverCost;
+    use lasthop_trial::result::DriverCost;
 
     use super::*;
 

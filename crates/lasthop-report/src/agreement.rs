@@ -7,8 +7,8 @@ use lasthop_analyse::{
     testing::{Noise, TCP, Truth, UNIX, at_rate, each_trial, fail, noisy_run},
 };
 use lasthop_model::record::{Derivation, DerivedPlan};
-use lasthop_protocol::spec::Transport;
 use lasthop_record::data::RunData;
+use lasthop_trial::address::Transport;
 use proptest::prelude::*;
 
 use super::{Extras, Format, Options, fixtures, render, units::NBSP};
@@ -327,7 +327,7 @@ fn record(world: &World) -> RunData {
             let result = &mut trial.result;
             result.requests = ((result.requests as f64 * slowed * stalled) as u64).max(1);
             result.requests_total = result.requests + result.requests / 10;
-            let mut latencies = lasthop_protocol::Histogram::new();
+            let mut latencies = lasthop_trial::Histogram::new();
             latencies.record_n(result.elapsed_ns / result.requests, result.requests);
             result.service_time = Some(latencies);
         });

@@ -9,8 +9,11 @@ use lasthop_model::{
     record::{Environment, Failure, LoadSummary, PacketFilter, Placement, ProgramVersion, Stage, Stopped},
     selection,
 };
-use lasthop_protocol::spec::{Arrivals, Reuse, Transport};
 use lasthop_stats::Interval;
+use lasthop_trial::{
+    address::Transport,
+    options::{Arrivals, Reuse},
+};
 
 /// Figures of a case: requests/s, p50 and p99 in µs, CPU of the driver and of each service in µs.
 pub struct Figures<'a> {

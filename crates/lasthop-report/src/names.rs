@@ -10,7 +10,7 @@ use lasthop_analyse::{
     summary::{CaseSummary, Summary},
 };
 use lasthop_model::{level::Level, quantity::joined, selection::is_way};
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 
 use super::units::{Bytes, NBSP, grouped};
 

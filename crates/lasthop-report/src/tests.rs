@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lasthop_analyse::summary::Check;
 use lasthop_model::record::Stopped;
-use lasthop_protocol::spec::Reuse;
+use lasthop_trial::options::Reuse;
 use textwrap::core::display_width;
 
 use super::*;

@@ -22,11 +22,11 @@ use lasthop_plan::{
     plan::Plan,
     settings::{Overrides, PlacementChoice},
 };
-use lasthop_protocol::spec::Reuse;
 use lasthop_record::{Store, store};
 use lasthop_run::{RunError, event::Event, resume::Unfinished};
 use lasthop_stack::locate::Locator;
 use lasthop_system::interrupt;
+use lasthop_trial::options::Reuse;
 
 use super::{
     Options,

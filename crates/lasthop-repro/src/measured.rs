@@ -275,7 +275,7 @@ mod tests {
         let study = catalog::read("x", "x.toml", STUDY).unwrap();
         let own = summarise(&run(&[TCP, UNIX], 6, 5));
         let mut theirs = summarise(&run(&[TCP, UNIX], 1, 1));
-        theirs.cases[1].reported = Some(lasthop_protocol::result::Reported {
+        theirs.cases[1].reported = Some(lasthop_trial::result::Reported {
             mean_ns: Some(70_000.0),
             ..Default::default()
         });

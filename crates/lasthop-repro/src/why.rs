@@ -6,7 +6,7 @@ use lasthop_analyse::{
     summary::{CaseSummary, Summary},
 };
 use lasthop_model::{level::texts, observation, quantity::counted, record::Placement, selection::DRIVER};
-use lasthop_protocol::spec::Reuse;
+use lasthop_trial::options::Reuse;
 
 use super::{measured::Measured, outcome::Note};
 use crate::study::{

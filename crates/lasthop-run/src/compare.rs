@@ -17,10 +17,8 @@ use lasthop_plan::given;
 use lasthop_protocol::{
     Protocol, contrast,
     exact::Exact,
-    failure::Failure,
     http::NO_REPLY,
-    result::ErrorClass,
-    spec::{Address, Reuse, Spec},
+    spec::Spec,
     url::{UrlOptions, parse},
 };
 use lasthop_system::{
@@ -28,6 +26,7 @@ use lasthop_system::{
     listener::{self, Owner},
     process,
 };
+use lasthop_trial::{address::Address, failure::Failure, options::Reuse, result::ErrorClass};
 
 #[derive(Clone, Debug)]
 pub struct CompareRequest {

@@ -9,10 +9,13 @@ use std::{
 
 use lasthop_model::record::Stage;
 use lasthop_protocol::{
-    Histogram, TrialResult,
-    result::{Proof, Reported},
-    spec::{LoadStage, Model, Spec},
+    spec::Spec,
     wire::{self, Reply, Request, TrialPhases},
+};
+use lasthop_trial::{
+    Histogram, TrialResult,
+    options::{LoadStage, Model},
+    result::{Proof, Reported},
 };
 
 use lasthop_system::lines::{LineError, Lines};
@@ -512,9 +515,9 @@ mod tests {
         thread,
     };
 
-    use lasthop_protocol::{
+    use lasthop_trial::{
+        options::Engine,
         result::{ErrorClass, ErrorCount, FirstHalf, Offered, Speed},
-        spec::Engine,
     };
 
     use super::*;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use lasthop_model::{binding::Account, record::Failure};
-use lasthop_protocol::address::UNIX_NAME_MAX;
 use lasthop_stack::{passage, sandbox::SANDBOX_VARIABLE};
+use lasthop_trial::address::UNIX_NAME_MAX;
 
 /// Advice if a connection for HTTP ends without a reply.
 pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \

@@ -11,10 +11,10 @@ use lasthop_model::{
     record::{MeasuredTrial, Settings},
 };
 use lasthop_protocol::{
-    Histogram, TrialResult,
     steady::{LEAST_TRIALS, Slow},
     wire::TrialPhases,
 };
+use lasthop_trial::{Histogram, TrialResult};
 
 /// Lengths of longer trials as multiples of the slow replies: the measure phase, and the warm-up.
 const TRIAL: u64 = LEAST_TRIALS + 1;
@@ -238,7 +238,7 @@ fn length(phases: TrialPhases) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::result::OneWay;
+    use lasthop_trial::result::OneWay;
 
     use super::*;
 

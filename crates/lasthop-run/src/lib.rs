@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | plan | [`lasthop_plan`] | a valid [`lasthop_plan::model::Experiment`], its cases and schedule |
 //! | start | [`lasthop_stack`] | running servers, started by a guard |
-//! | drive | [`lasthop_load`] | one [`lasthop_protocol::TrialResult`] per trial |
+//! | drive | [`lasthop_load`] | one [`lasthop_trial::TrialResult`] per trial |
 //! | observe | [`lasthop_observe`] | CPU, switches, run delay, steal per trial; the environment per run |
 //! | keep | [`lasthop_record`] | a directory; every report is made from it |
 //! | analyse | [`lasthop_analyse`] | estimates, comparisons, checks, verdicts |

@@ -7,11 +7,8 @@ use lasthop_load::{
     transport::{Calls, Connector, Watch},
 };
 use lasthop_model::record::LinkObserved;
-use lasthop_protocol::{
-    failure::Failure,
-    http::Http,
-    spec::{Reuse, Spec},
-};
+use lasthop_protocol::{http::Http, spec::Spec};
+use lasthop_trial::{failure::Failure, options::Reuse};
 
 use lasthop_plan::render::RenderedProof;
 
@@ -97,10 +94,8 @@ fn shortened(text: &str) -> String {
 mod tests {
     use std::{io::Write as _, os::unix::net::UnixListener, thread, time::Duration};
 
-    use lasthop_protocol::{
-        spec::Timeouts,
-        url::{UrlOptions, parse},
-    };
+    use lasthop_protocol::url::{UrlOptions, parse};
+    use lasthop_trial::options::Timeouts;
 
     use super::*;
 

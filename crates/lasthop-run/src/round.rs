@@ -33,9 +33,7 @@ use lasthop_plan::{
     render::RenderedCase,
 };
 use lasthop_protocol::{
-    TrialResult,
-    result::Proof,
-    spec::{Address, Model, Spec},
+    spec::Spec,
     wire::{self, TrialPhases},
 };
 use lasthop_stack::{
@@ -49,6 +47,7 @@ use lasthop_stack::{
 };
 use lasthop_stats::random;
 use lasthop_system::{executable::own_executable, files::Folder, interrupt, listener};
+use lasthop_trial::{TrialResult, address::Address, options::Model, result::Proof};
 
 use super::{
     Runner,

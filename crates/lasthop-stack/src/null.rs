@@ -13,11 +13,12 @@ use lasthop_load::{
     sample,
 };
 use lasthop_model::binding::{Account, SERVER_NAME};
-use lasthop_protocol::spec::{Endpoint, Spec, Tls, Transport};
+use lasthop_protocol::spec::Spec;
 use lasthop_system::{
     executable::own_executable,
     lines::{LineError, Lines},
 };
+use lasthop_trial::address::{Endpoint, Tls, Transport};
 
 use super::{
     guard::{Guard, GuardedChild, Input, Output, Spawn},

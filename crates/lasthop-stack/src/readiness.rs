@@ -7,8 +7,8 @@ use std::{
 
 use lasthop_load::transport;
 use lasthop_model::service::{Ready, ReadyCheck};
-use lasthop_protocol::spec::{Address, Endpoint, Tls};
 use lasthop_system::{connect, interrupt};
+use lasthop_trial::address::{Address, Endpoint, Tls};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::{

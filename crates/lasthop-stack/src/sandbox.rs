@@ -18,7 +18,7 @@ use std::{
 
 use indexmap::IndexMap;
 use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
-use lasthop_protocol::address::{Address, Transport, UNIX_NAME_MAX};
+use lasthop_trial::address::{Address, Transport, UNIX_NAME_MAX};
 use rustix::fs::FlockOperation;
 
 pub(super) use self::found::{Candidate, candidates_in, remove, remove_unfinished};

@@ -18,8 +18,8 @@ use lasthop_model::{
     record::Stage,
     service::{RenderedService, Stop},
 };
-use lasthop_protocol::spec::{Address, Endpoint};
 use lasthop_system::{files, interrupt, listener};
+use lasthop_trial::address::{Address, Endpoint};
 
 use self::ground::Ground;
 use super::{

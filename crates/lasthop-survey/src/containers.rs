@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_protocol::spec::Address;
 use lasthop_system::{connect, facts::Facts, files, listener::command_of, listening_user, process};
+use lasthop_trial::address::Address;
 use serde::Deserialize;
 
 /// The system daemon's usual socket. Those of users are below `/run/user`.

@@ -1,7 +1,7 @@
 //! Surveys for tests.
 
-use lasthop_protocol::spec::Transport;
 use lasthop_stats::Interval;
+use lasthop_trial::address::Transport;
 
 use super::{
     links::{Direction, Link, LinkLoad, Party, SCHEMA, Shape, Survey},

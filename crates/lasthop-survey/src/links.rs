@@ -6,8 +6,8 @@ use std::{
 };
 
 use lasthop_model::quantity::counted;
-use lasthop_protocol::spec::Transport;
 use lasthop_system::date;
+use lasthop_trial::address::Transport;
 use schemars::JsonSchema;
 use serde::Serialize;
 

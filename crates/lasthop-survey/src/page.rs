@@ -432,7 +432,7 @@ pub fn csv(survey: &Survey) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use lasthop_page::Options;
-    use lasthop_protocol::spec::Transport;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::fixtures::{link, predicted, survey};

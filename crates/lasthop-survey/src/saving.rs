@@ -19,10 +19,10 @@ use lasthop_plan::{
 };
 use lasthop_protocol::{
     PROTOCOLS,
-    options::Reuse,
     url::{self, UrlOptions},
 };
 use lasthop_stats::Interval;
+use lasthop_trial::options::Reuse;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -738,7 +738,7 @@ fn elsewhere(time: Interval, there: Option<f64>, here: f64) -> Interval {
 #[cfg(test)]
 mod tests {
     use lasthop_analyse::answers::answers;
-    use lasthop_protocol::spec::Transport;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::{fixtures::link, links::Direction};

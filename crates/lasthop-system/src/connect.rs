@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::address::Address;
+use lasthop_trial::address::Address;
 use socket2::Socket;
 
 use crate::udp;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::spec::{Address, Transport};
+use lasthop_trial::address::{Address, Transport};
 
 use crate::{
     connect::connect,

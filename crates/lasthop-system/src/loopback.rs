@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::address::Address;
+use lasthop_trial::address::Address;
 use rustix::net::netlink;
 
 use crate::{

@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
 };
 
-use lasthop_protocol::spec::Address;
+use lasthop_trial::address::Address;
 use rustix::{
     io::Errno,
     net::{AddressFamily, RecvFlags, SocketFlags, bind, netlink, recv, sockopt},

@@ -1,8 +1,8 @@
 //! Pairs of runs with a known truth.
 
 use lasthop_model::{level::Level, record::TrialRecord};
-use lasthop_protocol::spec::Transport;
 use lasthop_stats::random::Draws;
+use lasthop_trial::address::Transport;
 
 use super::{
     diff::{Diff, RatioChange, diff},
@@ -112,7 +112,7 @@ fn ratios_are_matched_and_changes_are_quotients() {
 fn what_must_not_be_used_is_not_judged() {
     let (old, mut new) = (testing::healthy(), testing::healthy());
     new.header.run = "test-2".to_owned();
-    testing::add_errors(&mut new, "unix", lasthop_protocol::result::ErrorClass::WrongContent, 50);
+    testing::add_errors(&mut new, "unix", lasthop_trial::result::ErrorClass::WrongContent, 50);
     let diff = diff(&old, &new).unwrap();
     assert!(
         diff.comparisons

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 use lasthop_model::record::{LoadSummary, TrialRecord};
-use lasthop_protocol::spec::Transport;
 use lasthop_record::RunData;
 use lasthop_stats::{Interval, middle};
+use lasthop_trial::address::Transport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,11 +5,11 @@ use lasthop_model::{
     record::{CasePlan, MeasuredTrial},
     selection::{DRIVER, OWN_DRIVER},
 };
-use lasthop_protocol::TrialResult;
 use lasthop_stats::{
     Interval,
     totals::{self, PairedTotals},
 };
+use lasthop_trial::TrialResult;
 
 use super::{
     driver::SATURATED,

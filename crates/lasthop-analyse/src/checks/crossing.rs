@@ -8,7 +8,7 @@ use lasthop_model::{
     quantity::counted,
     record::{CasePlan, Elsewhere, MeasuredTrial},
 };
-use lasthop_protocol::spec::Reuse;
+use lasthop_trial::options::Reuse;
 
 use super::finding::{Finding, invalid};
 use crate::trials::{Trials, served};

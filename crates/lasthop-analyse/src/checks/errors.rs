@@ -7,7 +7,7 @@ use lasthop_model::{
     record::CasePlan,
 };
 
-use lasthop_protocol::result::ErrorClass;
+use lasthop_trial::result::ErrorClass;
 
 use super::finding::{Finding, doubt, grouped, invalid, percent};
 use crate::{cases, summary::Severity, trials::Trials};

@@ -1,7 +1,7 @@
 //! Patterns with a known cause in the distribution of latencies.
 
 use lasthop_model::{quantity::counted, record::CasePlan};
-use lasthop_protocol::{Histogram, TrialResult, delayed_ack::WINDOW_NS};
+use lasthop_trial::{Histogram, TrialResult, delayed_ack::WINDOW_NS};
 
 use super::finding::{Finding, doubt, percent};
 use crate::{cases, summary::WaitCause, trials::Trials, waits};

@@ -4,7 +4,7 @@ use lasthop_model::{
     quantity::joined,
     record::{CasePlan, MeasuredTrial, Placement},
 };
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 
 use super::finding::{Evidence, Finding, doubt, note, percent};
 use crate::trials::Trials;

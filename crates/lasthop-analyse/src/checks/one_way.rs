@@ -32,8 +32,8 @@ pub fn lost(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use lasthop_model::record::MeasuredTrial;
-    use lasthop_protocol::result::OneWay;
     use lasthop_record::data::RunData;
+    use lasthop_trial::result::OneWay;
 
     use crate::{
         summarise,

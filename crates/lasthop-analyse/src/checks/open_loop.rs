@@ -4,7 +4,7 @@ use lasthop_model::{
     quantity::{counted, rate_text},
     record::CasePlan,
 };
-use lasthop_protocol::{Histogram, TrialResult};
+use lasthop_trial::{Histogram, TrialResult};
 
 use super::finding::{Evidence, Finding, doubt, grouped, invalid, note, percent};
 use crate::{cases, derived, trials::Trials};
@@ -74,8 +74,8 @@ pub fn derived_left_out(Evidence { trials, .. }: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use lasthop_model::record::{Derivation, DerivedPlan, TrialRecord};
-    use lasthop_protocol::{Histogram, result::Offered};
     use lasthop_record::data::RunData;
+    use lasthop_trial::{Histogram, result::Offered};
 
     use crate::{
         summarise,

@@ -12,14 +12,18 @@ use lasthop_model::{
     selection::DRIVER,
 };
 use lasthop_protocol::{
-    Histogram, Protocol,
+    Protocol,
     redis::{Redis, RedisExpect},
-    result::{ErrorClass, FirstHalf},
-    spec::{Reuse, Transport},
     wire::TrialPhases,
 };
 use lasthop_record::data::RunData;
 use lasthop_stats::student;
+use lasthop_trial::{
+    Histogram,
+    address::Transport,
+    options::Reuse,
+    result::{ErrorClass, FirstHalf},
+};
 
 use super::cross_check;
 use crate::{
@@ -822,7 +826,7 @@ fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
             });
             // The driver uses TCP to the proxy, whatever the link is.
             seen.driver.family = "inet".to_owned();
-            seen.spec.endpoint.address = lasthop_protocol::spec::Address::Tcp("127.0.0.1:8".parse().unwrap());
+            seen.spec.endpoint.address = lasthop_trial::address::Address::Tcp("127.0.0.1:8".parse().unwrap());
         });
     }
     data

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use lasthop_protocol::{
-    failure::Failure,
-    result::{ErrorClass, Proof},
     spec::Spec,
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::clock;
+use lasthop_trial::{
+    failure::Failure,
+    result::{ErrorClass, Proof},
+};
 
 use super::{
     CaseError,

@@ -2,8 +2,9 @@
 
 use std::io;
 
-use lasthop_protocol::{Done, Exchange, Greeting, Progress, failure::Failure, result::ErrorClass, spec::Spec};
+use lasthop_protocol::{Done, Exchange, Greeting, Progress, spec::Spec};
 use lasthop_system::clock;
+use lasthop_trial::{failure::Failure, result::ErrorClass};
 
 use super::resend::{End, Resend};
 use crate::{

@@ -3,13 +3,13 @@
 
 use std::{collections::VecDeque, io, mem, os::fd::AsRawFd as _, sync::Arc};
 
-use lasthop_protocol::{
-    failure::Failure,
-    result::ErrorClass,
-    spec::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Spec, Timeouts},
-    wire::TrialPhases,
-};
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
 use lasthop_system::clock;
+use lasthop_trial::{
+    failure::Failure,
+    options::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Timeouts},
+    result::ErrorClass,
+};
 
 use super::{
     backoff::Backoff,

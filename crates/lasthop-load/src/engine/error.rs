@@ -1,6 +1,7 @@
 //! Why a case cannot be driven.
 
-use lasthop_protocol::{failure::Failure, result::ErrorClass, wire::Stage};
+use lasthop_protocol::wire::Stage;
+use lasthop_trial::{failure::Failure, result::ErrorClass};
 
 /// The error of a case that cannot be driven, or not to its end.
 #[derive(Debug, thiserror::Error)]

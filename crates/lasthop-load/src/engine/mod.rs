@@ -17,12 +17,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use blocking::Blocking;
 pub use error::CaseError;
 use lasthop_protocol::{
-    options::possible_rate,
-    result::{ErrorClass, ErrorCount, Proof, TrialResult},
-    spec::{Address, Engine, LoadStage, Model, Spec},
+    spec::Spec,
     wire::{Stage, TrialPhases},
 };
 use lasthop_system::limits;
+use lasthop_trial::{
+    address::Address,
+    options::{Engine, LoadStage, Model, possible_rate},
+    result::{ErrorClass, ErrorCount, Proof, TrialResult},
+};
 use worker::{Worker, WorkerTrial};
 
 pub use crate::supervisor::{Onlooker, supervised};

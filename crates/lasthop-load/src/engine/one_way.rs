@@ -1,10 +1,10 @@
 //! Trials of a protocol without replies. The result is the server's count of received requests, read before and after
 //! the load, over the time between the two readings.
 
-use lasthop_protocol::{
+use lasthop_protocol::wire::{Stage, TrialPhases};
+use lasthop_trial::{
     failure::Failure,
     result::{ErrorCount, OneWay, Phases, Proof, TrialResult},
-    wire::{Stage, TrialPhases},
 };
 
 use super::error::CaseError;

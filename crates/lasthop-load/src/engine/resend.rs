@@ -1,10 +1,8 @@
 //! Which requests are sent again. A server may end a connection at any time; requests that it has not taken by then are
 //! no errors.
 
-use lasthop_protocol::{
-    Repeats,
-    spec::{Address, Spec},
-};
+use lasthop_protocol::{Repeats, spec::Spec};
+use lasthop_trial::address::Address;
 
 use crate::transport::Ending;
 

@@ -9,11 +9,11 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use lasthop_protocol::{
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
+use lasthop_trial::{
     failure::Failure,
+    options::{Engine, LoadStage},
     result::ErrorClass,
-    spec::{Engine, LoadStage, Spec},
-    wire::TrialPhases,
 };
 
 use super::{blocking::Blocking, epoll::Epoll};

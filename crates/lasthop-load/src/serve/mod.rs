@@ -12,14 +12,12 @@ use std::{
     thread,
 };
 
-use lasthop_protocol::{
-    echo,
-    failure::Failure,
-    hello,
-    spec::{Address, Transport},
-    stream,
-};
+use lasthop_protocol::{echo, hello, stream};
 use lasthop_system::clock;
+use lasthop_trial::{
+    address::{Address, Transport},
+    failure::Failure,
+};
 use packets::Counter;
 pub use packets::RECEIVED;
 use rustls::ServerConfig;

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-use lasthop_protocol::{failure::Failure, spec::Address};
 use lasthop_system::clock;
+use lasthop_trial::{address::Address, failure::Failure};
 use rustix::{
     io::Errno,
     net::{RecvFlags, SendFlags},

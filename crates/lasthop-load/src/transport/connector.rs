@@ -2,12 +2,13 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
-use lasthop_protocol::{
-    failure::Failure,
-    spec::{Endpoint, SocketOptions, Timeouts, Transport},
-    tls_request::TlsRequest,
-};
+use lasthop_protocol::tls_request::TlsRequest;
 use lasthop_system::clock;
+use lasthop_trial::{
+    address::{Endpoint, Transport},
+    failure::Failure,
+    options::{SocketOptions, Timeouts},
+};
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{Domain, SockAddr, Type};
 

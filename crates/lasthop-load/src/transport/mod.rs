@@ -11,7 +11,7 @@ use std::{io, os::fd::AsRawFd as _};
 
 pub use channel::{Passed, name_of, offer};
 pub use connector::{Connector, Opened};
-use lasthop_protocol::failure::Failure;
+use lasthop_trial::failure::Failure;
 pub use socket::{Calls, Ending, Socket, Wait, polled};
 pub use tls::{Handshake, TlsStream, client_config, server_config};
 pub use watch::Watch;

@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use lasthop_protocol::{failure::Failure, result::ErrorClass, spec::Tls};
 use lasthop_system::files;
+use lasthop_trial::{address::Tls, failure::Failure, result::ErrorClass};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, HandshakeKind, RootCertStore,
     ServerConfig, ServerConnection, SignatureScheme,

@@ -18,9 +18,13 @@ use lasthop_load::{
     transport::{Socket, Stream, offer},
 };
 use lasthop_protocol::{
-    result::ErrorClass,
-    spec::{Address, Endpoint, Spec, Timeouts, Transport},
+    spec::Spec,
     wire::{Stage, TrialPhases},
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Transport},
+    options::Timeouts,
+    result::ErrorClass,
 };
 use socket2::{Domain, SockAddr, Type};
 

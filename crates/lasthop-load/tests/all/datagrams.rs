@@ -10,11 +10,16 @@ use lasthop_load::{
     serve::{Pattern, RECEIVED, ServeSpec, Server},
 };
 use lasthop_protocol::{
-    Protocol, TrialResult,
-    result::{ErrorClass, OneWay},
-    spec::{Address, Endpoint, Engine, Spec, Timeouts, Transport},
+    Protocol,
+    spec::Spec,
     statsd::Statsd,
     wire::{Stage, TrialPhases},
+};
+use lasthop_trial::{
+    TrialResult,
+    address::{Address, Endpoint, Transport},
+    options::{Engine, Timeouts},
+    result::{ErrorClass, OneWay},
 };
 
 const PACKETS: [Transport; 4] = [
@@ -185,7 +190,7 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
     let deaf = Endpoint {
-        address: Address::Packets(lasthop_protocol::address::Transport::Unixgram, path),
+        address: Address::Packets(lasthop_trial::address::Transport::Unixgram, path),
         tls: None,
     };
     let hasty = Timeouts {

@@ -16,9 +16,12 @@ use common::{Accepting, counted, some_lost, spec};
 use lasthop_load::{engine::Case, sample};
 use lasthop_protocol::{
     Protocol,
-    result::{ErrorClass, TrialResult},
-    spec::{Arrivals, Engine, Model, OpenLoop, Reuse, Spec},
+    spec::Spec,
     url::{UrlOptions, parse},
+};
+use lasthop_trial::{
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
+    result::{ErrorClass, TrialResult},
 };
 use socket2::Socket;
 

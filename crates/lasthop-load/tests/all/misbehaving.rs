@@ -23,9 +23,13 @@ use lasthop_load::{
 use lasthop_protocol::{
     Protocol,
     http::{Http, HttpExpect, HttpVersion},
-    result::{ErrorClass, TrialResult},
-    spec::{Address, Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec},
+    spec::Spec,
     wire::{self, Reply, Request, Stage, TrialPhases},
+};
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
+    result::{ErrorClass, TrialResult},
 };
 use socket2::Socket;
 

@@ -15,9 +15,13 @@ use common::{Accepting, SHORT, counted, run, some_lost, spec};
 use lasthop_protocol::{
     Protocol,
     grpc::{Grpc, GrpcExpect},
-    result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Engine, Spec},
+    spec::Spec,
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    options::Engine,
+    result::{ErrorClass, TrialResult},
 };
 use socket2::Socket;
 

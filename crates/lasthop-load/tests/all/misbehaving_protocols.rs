@@ -26,10 +26,14 @@ use lasthop_protocol::{
     mysql::{Mysql, MysqlExpect, MysqlMode},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
     redis::{Redis, RedisExpect},
-    result::ErrorClass,
-    spec::{Address, Endpoint, Engine, Reuse, Spec, Timeouts, Transport},
+    spec::Spec,
     url::{UrlOptions, parse},
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Transport},
+    options::{Engine, Reuse, Timeouts},
+    result::ErrorClass,
 };
 use socket2::Socket;
 

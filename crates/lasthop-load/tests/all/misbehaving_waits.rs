@@ -22,13 +22,17 @@ use lasthop_load::{
 };
 use lasthop_protocol::{
     Protocol,
-    failure::Failure,
     http::{Http, HttpExpect},
-    result::ErrorClass,
     several::{Order, REQUESTS_MAX, Several, Weighted},
-    spec::{Arrivals, Endpoint, Engine, Model, OpenLoop, Reuse, Spec, Timeouts, Tls},
+    spec::Spec,
     url::{UrlOptions, parse},
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Endpoint, Tls},
+    failure::Failure,
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse, Timeouts},
+    result::ErrorClass,
 };
 use socket2::Socket;
 
@@ -237,7 +241,7 @@ fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
             socket
         })
         .collect();
-    let full = lasthop_protocol::spec::Address::Tcp(address.as_socket().unwrap());
+    let full = lasthop_trial::address::Address::Tcp(address.as_socket().unwrap());
     let spec = patient(
         &Endpoint {
             address: full,

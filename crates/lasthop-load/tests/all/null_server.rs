@@ -18,9 +18,12 @@ use lasthop_protocol::{
     mysql::{Mysql, MysqlExpect, MysqlMode},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
     redis::{Redis, RedisExpect},
-    spec::{Address, Endpoint, Reuse, Spec, Tls},
-    stream,
-    stream::Stream,
+    spec::Spec,
+    stream::{self, Stream},
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Tls},
+    options::Reuse,
 };
 
 fn http() -> Protocol {

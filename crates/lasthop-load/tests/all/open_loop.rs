@@ -4,9 +4,10 @@ use crate::common;
 
 use common::{Running, SHORT, counted, echo, hello, run, spec};
 use lasthop_load::serve::Pattern;
-use lasthop_protocol::{
-    spec::{Arrivals, Model, OpenLoop, Reuse, Spec, Transport},
-    wire::TrialPhases,
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
+use lasthop_trial::{
+    address::Transport,
+    options::{Arrivals, Model, OpenLoop, Reuse},
 };
 
 const PHASES: TrialPhases = TrialPhases {
@@ -48,7 +49,7 @@ fn every_scheduled_request_is_sent_and_answered() {
             // On a crowded machine some may be late; every request sent must be in every histogram.
             assert_eq!(result.requests, offered.sent);
             assert_eq!(offered.is_reached(), offered.sent >= 198);
-            let count = |histogram: Option<lasthop_protocol::Histogram>| histogram.unwrap().count();
+            let count = |histogram: Option<lasthop_trial::Histogram>| histogram.unwrap().count();
             assert_eq!(count(result.lag), offered.sent);
             assert_eq!(count(result.response_time.clone()), offered.sent);
             assert_eq!(count(result.service_time.clone()), offered.sent);

@@ -9,11 +9,11 @@ use lasthop_load::{
     engine::{Case, CaseError},
     serve::{Pattern, ServeSpec, ServeTls, Server},
 };
-use lasthop_protocol::{
-    Protocol,
+use lasthop_protocol::{Protocol, spec::Spec, wire::Stage};
+use lasthop_trial::{
+    address::{Address, Endpoint, Tls, Transport},
+    options::{Engine, Reuse},
     result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls, Transport},
-    wire::Stage,
 };
 
 /// Checks that hold for every trial without an error.

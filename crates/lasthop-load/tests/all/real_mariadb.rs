@@ -19,9 +19,13 @@ use lasthop_load::engine::Case;
 use lasthop_protocol::{
     Protocol,
     mysql::{Mysql, MysqlExpect, MysqlMode},
-    result::ErrorClass,
-    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
+    spec::Spec,
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Tls},
+    options::{Engine, Reuse},
+    result::ErrorClass,
 };
 
 /// 32 bytes: lasthop answers ed25519 with no other length of password.

@@ -22,14 +22,18 @@ use lasthop_load::{
 use lasthop_protocol::{
     Protocol,
     exact::Exact,
-    failure::Failure,
     http::{Http, HttpExpect, HttpVersion},
     memcached::{Command as Asked, Memcached, MemcachedExpect},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
     redis::{Redis, RedisExpect},
-    result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Engine, Reuse, Spec, Tls},
+    spec::Spec,
     wire::{Stage, TrialPhases},
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Tls},
+    failure::Failure,
+    options::{Engine, Reuse},
+    result::{ErrorClass, TrialResult},
 };
 
 pub struct Server {

@@ -15,10 +15,14 @@ use lasthop_load::reference;
 use lasthop_protocol::{
     Protocol,
     escaped::Escaped,
-    result::ErrorClass,
-    spec::{Address, Endpoint, Reuse, Spec},
+    spec::Spec,
     websocket::{Websocket, WebsocketExpect},
     wire::TrialPhases,
+};
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    options::Reuse,
+    result::ErrorClass,
 };
 use real_servers::{Server, check, everything, free_port, probes, program, tls, wait_until};
 

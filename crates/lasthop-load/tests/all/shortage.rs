@@ -17,9 +17,13 @@ use std::{
 use common::{Running, SHORT, echo, run, skip, spec};
 use lasthop_load::{engine::Case, serve::Pattern};
 use lasthop_protocol::{
-    result::ErrorClass,
-    spec::{Address, Endpoint, Engine, Reuse, Spec, Transport},
+    spec::Spec,
     wire::{Stage, TrialPhases},
+};
+use lasthop_trial::{
+    address::{Address, Endpoint, Transport},
+    options::{Engine, Reuse},
+    result::ErrorClass,
 };
 
 /// Set in the child process that owns a network namespace.

@@ -13,11 +13,8 @@ use std::{
 };
 
 use common::{Accepting, echo, run, spec};
-use lasthop_protocol::{
-    spec::{Reuse, Spec},
-    steady::Little,
-    wire::TrialPhases,
-};
+use lasthop_protocol::{spec::Spec, steady::Little, wire::TrialPhases};
+use lasthop_trial::options::Reuse;
 
 const SIZE: usize = 64;
 const PHASES: TrialPhases = TrialPhases {

@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use lasthop_protocol::spec::{Address, Endpoint};
+use lasthop_trial::address::{Address, Endpoint};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// A server made by a test, with a thread for each connection. Dropping it stops accepting; conversations end with

@@ -16,14 +16,11 @@ use lasthop_load::{
     engine::{Case, CaseError},
     serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
 };
-use lasthop_protocol::{
-    Protocol,
-    echo::Echo,
-    hello::Hello,
+use lasthop_protocol::{Protocol, echo::Echo, hello::Hello, spec::Spec, stream::Stream, wire::TrialPhases};
+use lasthop_trial::{
+    address::{Address, Endpoint, Tls, Transport},
+    options::Timeouts,
     result::{ErrorClass, TrialResult},
-    spec::{Address, Endpoint, Spec, Timeouts, Tls, Transport},
-    stream::Stream,
-    wire::TrialPhases,
 };
 pub use skip::{servers, skip};
 

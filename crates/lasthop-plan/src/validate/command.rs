@@ -1,7 +1,7 @@
 //! Validates servers without a recipe, whose command is in the experiment.
 
 use lasthop_model::program::Program;
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 
 use super::{checker::Checker, scope::Scope};
 use crate::{

@@ -12,7 +12,8 @@ use lasthop_model::{
     record::{ANSWERED, MOST_CASES},
     selection::{PATH, TRANSPORT, compared},
 };
-use lasthop_protocol::{PROTOCOLS, custom, spec::Transport};
+use lasthop_protocol::{PROTOCOLS, custom};
+use lasthop_trial::address::Transport;
 
 use super::{
     checker::{Checker, read},

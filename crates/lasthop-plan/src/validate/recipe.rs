@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use lasthop_model::{program::Program, service::stays_inside};
-use lasthop_protocol::spec::Transport;
+use lasthop_trial::address::Transport;
 
 use super::{
     checker::{Checker, read},

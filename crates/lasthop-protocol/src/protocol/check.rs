@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use lasthop_trial::failure::Failure;
 use memchr::memmem;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -10,7 +11,6 @@ use super::{
     exact::{Digest, Exact},
     exchange::{EXCERPT, excerpt},
 };
-use crate::failure::Failure;
 
 /// Bytes of a wrong body that its failure shows: from the first wrong byte on, and right ones before it.
 const WRONG_SHOWN: usize = 40;

@@ -3,8 +3,9 @@
 
 use std::{cell::RefCell, mem, rc::Rc};
 
+use lasthop_trial::failure::Failure;
+
 use super::exchange::{Done, Exchange, Factory, Greeting, Progress, Run};
-use crate::failure::Failure;
 
 /// Sends a protocol's requests on one connection and reads the replies.
 pub trait Replies {

@@ -1,7 +1,8 @@
 //! The chunked transfer coding of HTTP/1.1 (RFC 9112, section 7.1), piece by piece.
 
+use lasthop_trial::failure::Failure;
+
 use super::{exchange::excerpt, line::Line};
-use crate::failure::Failure;
 
 /// Maximum bytes of a line with a chunk's size, extensions included.
 const LINE_MAX: usize = 1024;

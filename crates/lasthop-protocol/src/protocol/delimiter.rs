@@ -2,12 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
+use lasthop_trial::{failure::Failure, options::within};
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{escaped::Escaped, exchange::excerpt, line::digits};
-use crate::{failure::Failure, options::within};
 
 /// Maximum bytes of a reply: as many as in a sample.
 const REPLY_MAX: u64 = 64 << 20;
@@ -292,8 +292,9 @@ impl Reached {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
+
     use super::*;
-    use crate::result::ErrorClass;
 
     fn prefix(text: &str) -> End {
         End::LengthPrefix(text.parse().unwrap())

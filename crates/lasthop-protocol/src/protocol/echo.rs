@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
+use crate::location::Location;
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "echo",
@@ -246,10 +247,10 @@ impl EchoExchange {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::result::ErrorClass;
 
     proptest! {
         #[test]

@@ -1,7 +1,7 @@
 //! One connection's side of a protocol, without a socket: an [`Exchange`] provides the bytes of a request and judges
 //! the bytes of its reply, in whatever pieces they arrive.
 
-use crate::failure::Failure;
+use lasthop_trial::failure::Failure;
 
 /// A complete reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,11 +157,12 @@ pub fn excerpt(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(crate) mod testing {
+    use lasthop_trial::options::Reuse;
+
     use super::{
         super::kind::{ProtocolSpec, Usage},
         *,
     };
-    use crate::options::Reuse;
 
     pub fn usage(pipeline: u32) -> Usage {
         Usage {

@@ -3,6 +3,7 @@
 use std::mem;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +22,7 @@ use super::{
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     line::digits,
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, decode, host_header},
-    options::within,
-};
+use crate::location::{Location, decode, host_header};
 
 /// Maximum bytes of field 1, and of a batch.
 const BYTES_MAX: u64 = 64 << 20;
@@ -492,6 +488,8 @@ mod tests {
 
     use std::rc::Rc;
 
+    use lasthop_trial::{options::Reuse, result::ErrorClass};
+
     use super::{
         super::{
             exchange::{
@@ -506,7 +504,7 @@ mod tests {
         },
         *,
     };
-    use crate::{location::HIDDEN, options::Reuse, result::ErrorClass};
+    use crate::location::HIDDEN;
 
     const USAGE: Usage = Usage {
         reuse: Reuse::KeepAlive,

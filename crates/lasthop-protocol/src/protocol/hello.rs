@@ -1,5 +1,6 @@
 //! The server speaks first and closes: one request is one connection.
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, excerpt},
     kind::{self, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
+use crate::location::Location;
 
 /// Message of lasthop's own server: the text of the study of 2017.
 pub const TEXT: &str = "Hello there!";
@@ -125,8 +126,9 @@ impl Exchange for HelloExchange {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
+
     use super::{super::exchange::testing::same_at_every_cut, *};
-    use crate::result::ErrorClass;
 
     fn outcome(reply: &str) -> Result<u64, ErrorClass> {
         let mut exchange = HelloExchange::new(&Hello {

@@ -2,6 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, fmt::Write as _, iter, mem, rc::Rc};
 
+use lasthop_trial::{
+    address::Endpoint,
+    failure::Failure,
+    options::{Reuse, within},
+};
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{
@@ -24,12 +29,7 @@ use super::{
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Trait, Usage},
     line::digits,
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{HIDDEN, Location, host_header, is_secret, is_socket, split_port, without_secrets},
-    options::{Reuse, within},
-};
+use crate::location::{HIDDEN, Location, host_header, is_secret, is_socket, split_port, without_secrets};
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "http",
@@ -1084,6 +1084,7 @@ fn content_length(value: &[u8]) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
     use proptest::prelude::*;
 
     use super::{
@@ -1093,7 +1094,6 @@ mod tests {
         },
         *,
     };
-    use crate::result::ErrorClass;
 
     #[test]
     fn bodies_are_found_behind_interim_heads_and_chunks() {

@@ -6,16 +6,18 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+use lasthop_trial::{
+    address::Endpoint,
+    failure::Failure,
+    options::{Reuse, pipelined},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, de::DeserializeOwned, ser::SerializeMap as _};
 use serde_json::Value;
 
 use super::{content::Content, delimiter::End, escaped::Escaped, exchange::Factory, http::HttpVersion};
 use crate::{
-    address::Endpoint,
-    failure::Failure,
     location::{HIDDEN, Location},
-    options::{Reuse, pipelined},
     tls_request::TlsRequest,
 };
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::failure::Failure;
+use lasthop_trial::failure::Failure;
 
 /// The current line, up to its LF, which is left out.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use super::{
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
-use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
+use crate::location::Location;
 
 /// Maximum bytes of a key, as in the server.
 const KEY_MAX: u64 = 250;
@@ -576,13 +577,13 @@ impl Replies for MemcachedReplies {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
     use proptest::prelude::*;
 
     use super::{
         super::exchange::testing::{exchange, same_at_every_cut, usage},
         *,
     };
-    use crate::result::ErrorClass;
 
     fn get(expect: MemcachedExpect) -> Memcached {
         Memcached {

@@ -15,6 +15,8 @@ use self::{
     packet::{ERROR, Framer, OK, Reader},
     result::{Reply, agreed, server_error, unexpected},
 };
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within, result::ErrorClass};
+
 use super::{
     check::{BodyCheck, Expected},
     checked::Replies,
@@ -24,11 +26,7 @@ use super::{
     statement::{self, first_is},
 };
 use crate::{
-    address::Endpoint,
-    failure::Failure,
     location::{Location, UNENCODED, decode, pairs, unknown_parameter},
-    options::within,
-    result::ErrorClass,
     tls_request::TlsRequest,
 };
 

@@ -19,6 +19,13 @@ pub use self::{
     result::PostgresExpect,
     spec::{ChannelBinding, Postgres, QueryMode},
 };
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    failure::Failure,
+    options::within,
+    result::ErrorClass,
+};
+
 use super::{
     exact::Exact,
     exact::alike::usual,
@@ -27,11 +34,7 @@ use super::{
     statement,
 };
 use crate::{
-    address::{Address, Endpoint},
-    failure::Failure,
     location::{Location, UNENCODED, decode, is_socket, no_port, pairs, port_number, split_port, unknown_parameter},
-    options::within,
-    result::ErrorClass,
     tls_request::TlsRequest,
 };
 

@@ -2,6 +2,11 @@
 
 use std::{mem, rc::Rc};
 
+use lasthop_trial::{
+    address::Endpoint,
+    failure::Failure,
+    options::{Reuse, within},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +19,7 @@ use super::{
     exchange::{Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::Location,
-    options::{Reuse, within},
-};
+use crate::location::Location;
 
 /// Maximum bytes of one send.
 const SEND_MAX: u64 = 16 << 20;

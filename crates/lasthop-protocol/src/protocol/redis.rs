@@ -2,6 +2,7 @@
 
 use std::{mem, rc::Rc};
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +14,7 @@ use super::{
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, UNENCODED, pairs, unknown_parameter},
-    options::within,
-};
+use crate::location::{Location, UNENCODED, pairs, unknown_parameter};
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "redis",
@@ -560,13 +556,13 @@ impl Replies for RedisReplies {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
     use proptest::prelude::*;
 
     use super::{
         super::exchange::testing::{exchange, same_at_every_cut},
         *,
     };
-    use crate::result::ErrorClass;
 
     fn outcome(expect: RedisExpect, reply: &[u8]) -> Result<Option<ErrorClass>, ErrorClass> {
         let redis = Redis {

@@ -6,13 +6,13 @@ use std::{
     rc::Rc,
 };
 
+use lasthop_trial::{failure::Failure, options::within, random::SplitMix};
 use serde::Serialize;
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
     kind::{Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
-use crate::{failure::Failure, options::within, random::SplitMix};
 
 /// Maximum number of requests of one load.
 pub const REQUESTS_MAX: usize = 100_000;

@@ -1,7 +1,8 @@
 //! Common parts of database protocols: one statement, repeated, and a result of rows.
 
+use lasthop_trial::failure::Failure;
+
 use super::{check::contrast, exact::Exact, exchange::excerpt};
-use crate::failure::Failure;
 
 /// Longest first column that is expected by itself: a message shows too little of a longer one.
 pub const FIRST_MAX: usize = 1_000;

@@ -1,5 +1,10 @@
 //! StatsD: lines of metrics, several in a datagram. There are no replies, so the server must tell what it received.
 
+use lasthop_trial::{
+    address::Endpoint,
+    failure::Failure,
+    options::{Reuse, within},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +12,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress, excerpt},
     kind::{self, Protocol, ProtocolKind, ProtocolSpec, Receipt, Usage},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, pairs, unknown_parameter, without_secrets},
-    options::{Reuse, within},
-};
+use crate::location::{Location, pairs, unknown_parameter, without_secrets};
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "statsd",
@@ -157,8 +157,10 @@ impl Exchange for StatsdExchange {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
+
     use super::*;
-    use crate::{result::ErrorClass, spec::Spec, url};
+    use crate::{spec::Spec, url};
 
     const WHERE: &str = "counter=http://127.0.0.1:9102/metrics&counts=lines_total&metrics=3";
 

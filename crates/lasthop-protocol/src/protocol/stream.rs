@@ -3,6 +3,7 @@
 //! Request: 8 bytes `size` and 4 bytes `chunk`, both little endian. The server sends `size` bytes of a fixed pattern in
 //! sends of `chunk` bytes.
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use super::{
     exchange::{Done, Exchange, Factory, Progress},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
-use crate::{address::Endpoint, failure::Failure, location::Location, options::within};
+use crate::location::Location;
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "stream",
@@ -175,8 +176,9 @@ impl Exchange for StreamExchange {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_trial::result::ErrorClass;
+
     use super::{super::exchange::testing::same_at_every_cut, *};
-    use crate::result::ErrorClass;
 
     fn exchange(size: u64) -> StreamExchange {
         StreamExchange::new(&Stream { size, chunk: 4096 })

@@ -14,6 +14,12 @@ use self::{
     frame::{Head, Heading, wrong},
     handshake::Handshake,
 };
+use lasthop_trial::{
+    address::Endpoint,
+    failure::Failure,
+    options::{Reuse, within},
+};
+
 use super::{
     check::{BodyCheck, Expected, in_words},
     escaped::Escaped,
@@ -23,12 +29,7 @@ use super::{
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     raw::{OF_GREETING, STEPS_MAX},
 };
-use crate::{
-    address::Endpoint,
-    failure::Failure,
-    location::{Location, host_header},
-    options::{Reuse, within},
-};
+use crate::location::{Location, host_header};
 
 /// Maximum bytes of a message, and of the messages of a pipeline.
 const SIZE_MAX: u64 = 16 << 20;

@@ -7,8 +7,8 @@ use lasthop_analyse::{
     },
     testing::{self, TCP, Truth, UNIX},
 };
-use lasthop_protocol::spec::Transport;
 use lasthop_record::data::RunData;
+use lasthop_trial::address::Transport;
 use textwrap::core::display_width;
 
 use super::*;

@@ -5,7 +5,7 @@ use lasthop_model::{
     quantity::rate_text,
     record::{CasePlan, CaseProof, ExperimentSummary},
 };
-use lasthop_protocol::address::{Address, UNIX_NAME_MAX};
+use lasthop_trial::address::{Address, UNIX_NAME_MAX};
 
 use super::Served;
 

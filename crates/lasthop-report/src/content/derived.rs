@@ -180,7 +180,7 @@ fn crossover_table(summary: &Summary, all: &[&Derived]) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::spec::Transport;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::{document::Row, fixtures, units::NBSP};

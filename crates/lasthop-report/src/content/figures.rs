@@ -11,7 +11,7 @@ use lasthop_analyse::{
     },
 };
 use lasthop_model::quantity::{joined, rate_text};
-use lasthop_protocol::spec::Reuse;
+use lasthop_trial::options::Reuse;
 
 use super::{
     parts::{self, case_title},

@@ -24,7 +24,7 @@ use lasthop_model::{
     quantity::{joined, rate_text},
     record::Environment,
 };
-use lasthop_protocol::spec::Arrivals;
+use lasthop_trial::options::Arrivals;
 pub use layers::in_words as layers_in_words;
 pub use limits::limits;
 pub use parts::{case_title, full_name, section, untitled};

@@ -411,7 +411,7 @@ mod tests {
         testing,
     };
     use lasthop_model::record::Failure;
-    use lasthop_protocol::spec::Transport;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::fixtures;

@@ -1,8 +1,8 @@
 //! The figures of a case for the expressions of studies.
 
 use lasthop_analyse::summary::{CaseSummary, Metrics};
-use lasthop_protocol::result::Reported;
 use lasthop_stats::Interval;
+use lasthop_trial::result::Reported;
 
 /// Reads a figure of a case, in seconds, bytes and their quotients; `None` if it was not measured.
 type FigureOf = fn(&CaseSummary) -> Option<Interval>;

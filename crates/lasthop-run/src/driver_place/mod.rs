@@ -21,9 +21,10 @@ use lasthop_model::{
     driver::{DriverAt, Remote},
     record,
 };
-use lasthop_protocol::spec::{Address, Spec};
+use lasthop_protocol::spec::Spec;
 use lasthop_stack::{container::site::Housing, guard::Guard, sandbox::Sandbox};
 use lasthop_system::executable::own_executable;
+use lasthop_trial::address::Address;
 
 use self::{host::Host, namespace::DriverNamespace};
 

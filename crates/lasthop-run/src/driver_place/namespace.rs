@@ -10,7 +10,7 @@ use std::{
 };
 
 use lasthop_model::driver::NAMESPACES;
-use lasthop_protocol::address::Address;
+use lasthop_trial::address::Address;
 
 use lasthop_stack::{guard::Guard, namespace::Namespace};
 use lasthop_system::{

@@ -1,6 +1,7 @@
 //! The closed loop that measures the capacity of a case.
 
-use lasthop_protocol::spec::{Model, Spec};
+use lasthop_protocol::spec::Spec;
+use lasthop_trial::options::Model;
 
 /// Connections of the closed loop that measures the capacity: the first number that does not overload the case counts.
 pub const CAPACITY_CONNECTIONS: [u32; 4] = [16, 8, 4, 2];

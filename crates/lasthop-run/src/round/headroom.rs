@@ -5,12 +5,13 @@ use std::{collections::HashMap, time::Duration};
 use indexmap::IndexMap;
 use lasthop_model::record::{Placement, Seen};
 use lasthop_plan::settings::MOST_THREADS;
-use lasthop_protocol::{
-    spec::{Endpoint, Engine, Model, Spec},
-    wire::TrialPhases,
-};
+use lasthop_protocol::{spec::Spec, wire::TrialPhases};
 use lasthop_stack::null;
 use lasthop_system::cpus;
+use lasthop_trial::{
+    address::Endpoint,
+    options::{Engine, Model},
+};
 
 use super::{OWN, Round};
 use crate::{RunError, Runner};

@@ -13,10 +13,11 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::record::{CasePlan, OverloadSettings, OverloadTrial, Settings, Stopped, TrialRecord, USUAL_LOAD};
 use lasthop_plan::schedule;
-use lasthop_protocol::{TrialResult, spec::LoadStage, wire::TrialPhases};
+use lasthop_protocol::wire::TrialPhases;
 use lasthop_record::RunData;
 use lasthop_stats::random::{Draws, seed_for};
 use lasthop_system::files;
+use lasthop_trial::{TrialResult, options::LoadStage};
 
 use super::{
     Ready, Round,

@@ -11,8 +11,9 @@ use lasthop_model::{
     record::{ProfileRecord, ProfileTrial},
 };
 use lasthop_profile::{Layers, Missing, Profiler, Settings};
-use lasthop_protocol::{TrialResult, wire::TrialPhases};
+use lasthop_protocol::wire::TrialPhases;
 use lasthop_system::interrupt;
+use lasthop_trial::TrialResult;
 
 use super::{Ready, Round, turns::failure};
 use crate::{

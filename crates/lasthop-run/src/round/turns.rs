@@ -14,7 +14,8 @@ use lasthop_model::{
     record::{MeasuredTrial, Stage, Stopped, TrialRecord},
 };
 use lasthop_observe::observer::Snapshot;
-use lasthop_protocol::{TrialResult, wire::TrialPhases};
+use lasthop_protocol::wire::TrialPhases;
+use lasthop_trial::TrialResult;
 
 use super::{Ready, Round, Trouble};
 use crate::{
@@ -322,9 +323,9 @@ pub(super) fn failure(result: &TrialResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_protocol::{
+    use lasthop_trial::{
+        options::Engine,
         result::{ErrorClass, ErrorCount},
-        spec::Engine,
     };
 
     use super::*;

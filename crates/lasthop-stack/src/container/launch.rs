@@ -11,8 +11,8 @@ use lasthop_model::{
     container::{Network, RenderedContainer},
     started::ServiceContainer,
 };
-use lasthop_protocol::spec::Address;
 use lasthop_system::interrupt;
+use lasthop_trial::address::Address;
 
 use super::{
     engine::{Engine, EngineError, REMOVAL},

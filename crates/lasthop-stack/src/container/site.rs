@@ -12,7 +12,7 @@ use lasthop_model::{
     container::{Network, Publish, RenderedContainer},
     program::Program,
 };
-use lasthop_protocol::spec::Address;
+use lasthop_trial::address::Address;
 
 use super::{
     containerfile::{self, Context, FILE, Image},
@@ -331,7 +331,7 @@ mod tests {
         binding::{Account, ServiceBinding},
         engine::EngineKind,
     };
-    use lasthop_protocol::spec::Transport;
+    use lasthop_trial::address::Transport;
 
     use super::*;
     use crate::container::network;

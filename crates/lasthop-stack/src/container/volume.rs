@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lasthop_protocol::address::UNIX_NAME_MAX;
 use lasthop_system::files::Folder;
+use lasthop_trial::address::UNIX_NAME_MAX;
 
 use super::{engine::Engine, labels};
 

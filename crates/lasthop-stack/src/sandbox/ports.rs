@@ -20,8 +20,8 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use lasthop_protocol::spec::Address;
 use lasthop_system::{files, listener};
+use lasthop_trial::address::Address;
 
 use crate::home::Home;
 

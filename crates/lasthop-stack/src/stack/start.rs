@@ -9,12 +9,12 @@ use std::{
 };
 
 use lasthop_model::{binding::LOG, record::Stage};
-use lasthop_protocol::spec::Address;
 use lasthop_system::{
     files::{self, Folder},
     interrupt, listener,
     process::{self, Stat},
 };
+use lasthop_trial::address::Address;
 
 use super::{
     Instance, Life, Log, StartError, by,

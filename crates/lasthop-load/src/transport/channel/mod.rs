@@ -14,8 +14,8 @@ use std::{
     thread,
 };
 
-use lasthop_protocol::address::Transport;
 use lasthop_system::files;
+use lasthop_trial::address::Transport;
 use rustix::{
     fs::{FileType, OFlags, fcntl_setfl, fstat},
     net::{
@@ -291,7 +291,7 @@ impl Passed {
         thread::Builder::new().stack_size(64 * 1024).spawn(watch).map(drop)
     }
 
-    /// What the kernel says about the channel: its kind, named as by [`lasthop_protocol::address::Address::family`],
+    /// What the kernel says about the channel: its kind, named as by [`lasthop_trial::address::Address::family`],
     /// and its name.
     pub fn proof(&self) -> io::Result<(&'static str, String)> {
         let fd = match &*self.medium {

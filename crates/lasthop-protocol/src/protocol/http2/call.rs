@@ -2,14 +2,13 @@
 
 use std::{cell::RefCell, rc::Rc};
 
+use lasthop_trial::failure::Failure;
+
 use super::{
     OF_CONNECTION, Requests, frame,
     hpack::{self, Decoder},
 };
-use crate::{
-    failure::Failure,
-    protocol::{check::BodyCheck, line::digits},
-};
+use crate::protocol::{check::BodyCheck, line::digits};
 
 const OK: u16 = 200;
 const SWITCHING_PROTOCOLS: u16 = 101;

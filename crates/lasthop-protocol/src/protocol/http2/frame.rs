@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 (RFC 9113, section 4): writing, and cutting received bytes into frames.
 
-use crate::failure::Failure;
+use lasthop_trial::failure::Failure;
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;

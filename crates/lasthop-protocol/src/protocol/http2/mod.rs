@@ -15,8 +15,9 @@ use self::{
     hpack::Decoder,
     session::Session,
 };
+use lasthop_trial::failure::Failure;
+
 use super::{check::Expected, exchange::Factory};
-use crate::failure::Failure;
 
 /// Request and expectations, shared by all connections of a thread.
 pub struct Requests {

@@ -3,16 +3,15 @@
 
 use std::rc::Rc;
 
+use lasthop_trial::failure::Failure;
+
 use super::{
     Requests,
     call::{Call, FIELDS_MAX},
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
-use crate::{
-    failure::Failure,
-    protocol::exchange::{Done, Exchange, Greeting, Progress, excerpt},
-};
+use crate::protocol::exchange::{Done, Exchange, Greeting, Progress, excerpt};
 
 /// Initial size of a window.
 const WINDOW: i64 = 65_535;

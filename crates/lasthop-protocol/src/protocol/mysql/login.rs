@@ -1,13 +1,14 @@
 //! Login of a client of MySQL and MariaDB: the server's handshake, the client's answer, and the proof that each method
 //! of authentication requires.
 
+use lasthop_trial::failure::Failure;
 use ring::{
     digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest},
     signature::Ed25519KeyPair,
 };
 
 use super::packet::Reader;
-use crate::{failure::Failure, protocol::exchange::excerpt};
+use crate::protocol::exchange::excerpt;
 
 /// Capabilities of both sides.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>

@@ -2,7 +2,9 @@
 //! packet of 16 MiB less one byte continues in the next; here both are one packet.
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html>
 
-use crate::{failure::Failure, protocol::exchange::excerpt};
+use lasthop_trial::failure::Failure;
+
+use crate::protocol::exchange::excerpt;
 
 /// Maximum payload of one packet.
 const PART_MAX: usize = 0xff_ffff;

@@ -2,18 +2,16 @@
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response.html>
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html>
 
+use lasthop_trial::failure::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::packet::{END, Framer, OK, Reader};
-use crate::{
-    failure::Failure,
-    protocol::{
-        exact::Exact,
-        exchange::excerpt,
-        kind,
-        statement::{self, FIRST_MAX},
-    },
+use crate::protocol::{
+    exact::Exact,
+    exchange::excerpt,
+    kind,
+    statement::{self, FIRST_MAX},
 };
 
 /// The correct result. Every given field must hold. An error is never correct.

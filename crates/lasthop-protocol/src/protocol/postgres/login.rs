@@ -2,16 +2,15 @@
 
 use std::mem;
 
+use lasthop_trial::failure::Failure;
+
 use super::{
     channel,
     message::{self, Framer, Requests, message, server_error, unexpected},
     scram,
     spec::{ChannelBinding, Postgres},
 };
-use crate::{
-    failure::Failure,
-    protocol::exchange::{self, Greeting},
-};
+use crate::protocol::exchange::{self, Greeting};
 
 /// Progress of the login.
 #[derive(Default)]

@@ -1,10 +1,9 @@
 //! Messages of PostgreSQL's protocol: a type, a length that counts itself, then the body.
 
+use lasthop_trial::failure::Failure;
+
 use super::spec::{Postgres, QueryMode};
-use crate::{
-    failure::Failure,
-    protocol::{check::Expected, exchange::excerpt},
-};
+use crate::protocol::{check::Expected, exchange::excerpt};
 
 /// Type and length of a message.
 pub const HEAD: usize = 5;

@@ -2,19 +2,18 @@
 
 use std::rc::Rc;
 
+use lasthop_trial::failure::Failure;
+
 use super::{
     login::Login,
     message::{Framer, Requests, is_notice, server_error, unexpected},
     result::{BETWEEN_TAGS, first_column},
 };
-use crate::{
-    failure::Failure,
-    protocol::{
-        check::BodyCheck,
-        checked::Replies,
-        exchange::{Greeting, excerpt},
-        statement::first_is,
-    },
+use crate::protocol::{
+    check::BodyCheck,
+    checked::Replies,
+    exchange::{Greeting, excerpt},
+    statement::first_is,
 };
 
 pub struct PostgresReplies {

@@ -4,6 +4,7 @@
 use std::num::NonZeroU32;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lasthop_trial::failure::Failure;
 use ring::{
     digest::{SHA256, digest},
     hmac::{self, HMAC_SHA256},
@@ -11,7 +12,7 @@ use ring::{
     rand::{SecureRandom as _, SystemRandom},
 };
 
-use crate::{failure::Failure, protocol::exchange::excerpt};
+use crate::protocol::exchange::excerpt;
 
 pub const SHA_256: &str = "SCRAM-SHA-256";
 pub const SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";

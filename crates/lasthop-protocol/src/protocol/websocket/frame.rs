@@ -1,6 +1,6 @@
 //! Frames of WebSocket (RFC 6455, section 5): reading heads in pieces, and writing frames.
 
-use crate::failure::Failure;
+use lasthop_trial::failure::Failure;
 
 /// The rest of a message.
 pub const CONTINUATION: u8 = 0;

@@ -1,16 +1,14 @@
 //! The opening handshake of WebSocket (RFC 6455, section 4): a request of HTTP/1.1 that the server answers with 101.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lasthop_trial::failure::Failure;
 use memchr::memmem;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use super::{frame::wrong, random};
-use crate::{
-    failure::Failure,
-    protocol::{
-        exchange::excerpt,
-        http::{self, HEAD_MAX, HEADERS_MAX},
-    },
+use crate::protocol::{
+    exchange::excerpt,
+    http::{self, HEAD_MAX, HEADERS_MAX},
 };
 
 pub const KEY: &str = "Sec-WebSocket-Key";

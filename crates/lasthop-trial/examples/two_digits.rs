@@ -7,7 +7,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
-use lasthop_protocol::histogram::Histogram;
+use lasthop_trial::histogram::Histogram;
 
 /// Beginning of each histogram's base64: the cookie of HdrHistogram V2.
 const BEGIN: &str = "HISTEwAA";
