@@ -450,7 +450,7 @@ const DESIGN: &[CheckMeaning] = &[
     known(
         "multiplicity",
         DOUBT,
-        "Among so many comparisons, this difference may be chance",
+        "As one of several comparisons, this difference may be chance",
         "a verdict does not survive Holm's adjustment.",
         "Take it as a hint, or repeat this case alone (`--only`).",
     ),
