@@ -32,7 +32,7 @@ use lasthop_trial::{address::Address, failure::Failure, options::Reuse, result::
 pub struct CompareRequest {
     /// The first is the reference.
     pub endpoints: Vec<EndpointRequest>,
-    /// Whether each reply must have what the first two have in common.
+    /// Whether each reply must have what the first ones have in common.
     pub learn: bool,
     /// Why replies are not checked, if the user asked for that.
     pub unchecked: Option<String>,
