@@ -341,7 +341,7 @@ fn pgbench_agrees_on_postgresql() {
         let mut command = postgres.command("pgbench");
         let port = postgres.port.to_string();
         command.args([
-            "-n", "-M", "simple", "-c4", "-j1", "-T1", "-U", "postgres", "-p", &port, "-h",
+            "-n", "-M", "simple", "-c4", "-j1", "-t1000", "-U", "postgres", "-p", &port, "-h",
         ]);
         number_after(
             &output(command.arg(postgres.folder.path()).args(["-f", "q.sql", "postgres"])),
