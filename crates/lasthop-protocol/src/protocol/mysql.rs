@@ -6,6 +6,7 @@ mod result;
 
 use std::rc::Rc;
 
+use lasthop_trial::{address::Endpoint, failure::Failure, options::within, result::ErrorClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,6 @@ use self::{
     packet::{ERROR, Framer, OK, Reader},
     result::{Reply, agreed, server_error, unexpected},
 };
-use lasthop_trial::{address::Endpoint, failure::Failure, options::within, result::ErrorClass};
-
 use super::{
     check::{BodyCheck, Expected},
     checked::Replies,

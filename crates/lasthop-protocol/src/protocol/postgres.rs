@@ -10,6 +10,13 @@ mod spec;
 
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
 
+use lasthop_trial::{
+    address::{Address, Endpoint},
+    failure::Failure,
+    options::within,
+    result::ErrorClass,
+};
+
 use self::{
     message::{MESSAGE_MAX, Requests},
     replies::PostgresReplies,
@@ -19,13 +26,6 @@ pub use self::{
     result::PostgresExpect,
     spec::{ChannelBinding, Postgres, QueryMode},
 };
-use lasthop_trial::{
-    address::{Address, Endpoint},
-    failure::Failure,
-    options::within,
-    result::ErrorClass,
-};
-
 use super::{
     exact::Exact,
     exact::alike::usual,

@@ -9,14 +9,14 @@ pub mod session;
 
 use std::rc::Rc;
 
+use lasthop_trial::failure::Failure;
+
 use self::{
     call::{Fields, RecentBlocks, Reply},
     frame::{DATA, Framer, HEADERS},
     hpack::Decoder,
     session::Session,
 };
-use lasthop_trial::failure::Failure;
-
 use super::{check::Expected, exchange::Factory};
 
 /// Request and expectations, shared by all connections of a thread.
