@@ -32,8 +32,8 @@ pub fn answers(arguments: &args::Answers) -> Result<(), CliError> {
     }
 }
 
-/// The answer about the experiment of this name, or all answers about such a stack: in their name, as an end of their
-/// link, or as their group.
+/// The answer about the experiment named `stack`, or all answers with the word `stack` in their experiment's name, as
+/// an end of their link, or as their group.
 fn about<'a>(known: &'a Answers, stack: &str) -> Result<Vec<&'a Answer>, CliError> {
     if let Some(answer) = known.get(stack) {
         return Ok(vec![answer]);

@@ -121,7 +121,7 @@ pub fn held(limits: &[Limit], summary: &Summary) -> Result<Vec<Held>, CliError> 
     judged(limits, &limit::of_run(summary), summary.settings.confidence)
 }
 
-/// Checks that each limit names something.
+/// Checks that each limit names a case that is compared.
 pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
     limit::judge(limits, subjects).map(drop).or_usage()
 }

@@ -39,7 +39,7 @@ use super::{
 
 /// How long an ended Job is kept for users who read its log by hand.
 const KEEP_EXPORTED: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest wait of such a Job's Pod for a node.
+/// The longest wait of an exported Job's Pod for a node.
 const WAIT_EXPORTED: Duration = Duration::from_secs(60 * 60);
 /// The time for the servers of a Pod to become ready.
 const READY: Duration = Duration::from_secs(60);

@@ -59,7 +59,7 @@ fn listed(home: &Home, entry: &Entry, versions: bool) -> Option<Result<Experimen
     Some(locator(home, experiment, &args::Programs::default()).map(entry))
 }
 
-/// Recipes of the default cases whose program is missing, or also outdated if `versions` are checked; and services that
+/// Recipes of the default cases whose program is missing (with `versions`, also if it is outdated), and services that
 /// lack packages.
 pub fn missing(experiment: &Experiment, locator: &Locator, versions: bool) -> Vec<String> {
     let mut recipes = usual_recipes(experiment).unwrap_or_default();

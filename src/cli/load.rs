@@ -65,7 +65,7 @@ pub fn urls() -> String {
     text
 }
 
-/// Width of URLs whose meaning is on their line.
+/// The width up to which the meaning of a URL is on the URL's own line.
 const FORM: usize = 34;
 
 /// Options of `lasthop load`.

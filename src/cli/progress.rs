@@ -224,7 +224,7 @@ impl Awaited {
         *self.lock() = what;
     }
 
-    /// Runs in its own thread, because the run may be stuck in the wait.
+    /// Names long waits after an interrupt, in a thread of its own, because the run's thread may be stuck in the wait.
     fn watch(run: Weak<Self>) {
         // Without the thread the interrupt still works; only the messages are missing.
         let _ = thread::Builder::new().name("interrupt".to_owned()).spawn(move || {

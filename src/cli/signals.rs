@@ -12,7 +12,7 @@ pub fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     watch_signals_until(2)
 }
 
-/// The first signal asks for an orderly end, and the signal with number `last` ends lasthop at once.
+/// The first signal asks for an orderly end, and the `last`-th signal ends lasthop at once.
 pub fn watch_signals_until(last: usize) -> Result<Arc<AtomicBool>, CliError> {
     interrupt::listen(&[SIGINT, SIGTERM, SIGHUP], last, INTERRUPTED.into())
         .map_err(|error| CliError::failed(format!("cannot watch for signals: {error}")))

@@ -185,7 +185,8 @@ fn known(experiment: &str) -> Vec<Known> {
     own().into_iter().chain(shipped).collect()
 }
 
-/// The speed is the median, because other processes may disturb a reading.
+/// This machine's speed and conditions. The speed is the median of several readings, because other processes may
+/// disturb a reading.
 fn here() -> Here {
     let mut meter = Speedometer::default();
     Here {

@@ -33,7 +33,7 @@ pub struct Figures {
     pub requests: u64,
     /// Correct replies in the whole load, warm-up and drain included.
     pub requests_total: u64,
-    /// How many requests were asked for, if a number was.
+    /// The number of requests to send; absent without such a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_asked: Option<u64>,
     /// Errors of the whole load, by class.
@@ -43,7 +43,7 @@ pub struct Figures {
     /// What may be done about the errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
-    /// What the server said in errors that it reports itself, the most frequent first.
+    /// Errors that the server itself reports, grouped by status or text, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub server_errors: Vec<ServerError>,
     /// Requests that had no reply yet when the load was interrupted.
@@ -52,11 +52,11 @@ pub struct Figures {
     /// one, in the whole load. They are no errors; their times count from when they were first sent.
     pub sent_again: u64,
     /// Requests that had no reply yet when the measure phase ended, and how long the oldest of them took until it was
-    /// answered, failed or was given up. In a closed loop most connections have one then.
+    /// answered, failed or was given up. In a closed loop, most connections then have such a request.
     pub open_at_end: Longest,
     /// Requests that began in the warm-up and ended after it: no latency includes them.
     pub untimed: Longest,
-    /// Why there is no service time although requests were answered: it contradicts the throughput.
+    /// Why `latency_ns` is `null` although requests were answered: the service times contradict the throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
     /// That replies wait for delayed ACKs, and what to do; absent if they do not.
@@ -65,8 +65,8 @@ pub struct Figures {
     /// That the server serves only some of the connections at a time, and what to do; absent if it serves all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few_at_once: Option<String>,
-    /// How long a request may take; the shorter time where connects have another. Those that took longer are in `errors`,
-    /// and in no latency.
+    /// Timeout of a request, or of a connect if that is shorter. Requests that took longer are in `errors`, and in no
+    /// latency.
     pub timeout_ns: u64,
     /// Correct replies per second.
     pub throughput: f64,
@@ -79,8 +79,8 @@ pub struct Figures {
     /// Open loop: actual minus scheduled send.
     pub lag_ns: Option<Percentiles>,
     pub offered: Option<OfferedFigures>,
-    /// Only where nothing comes back: `requests` are then those that the server says that it received, and the service
-    /// time is the time in `send`.
+    /// Only for a protocol without replies: `requests` are then the requests that the server counted as received, and
+    /// the service time is the time in `send`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayFigures>,
     /// Parts of a request: `connect`, `tls`, `auth`, `first_byte`. A part that did not occur is absent.
@@ -88,7 +88,7 @@ pub struct Figures {
     /// CPU time of the generator in the measure phase.
     pub driver_cpu_seconds: f64,
     pub driver_cpu_ns_per_request: f64,
-    /// How long the generator's threads were runnable but not running, added up over all threads. Absent if the kernel
+    /// How long the generator's threads were runnable but not running, added up over all threads. `null` if the kernel
     /// keeps no scheduler statistics.
     pub driver_run_delay_seconds: Option<f64>,
     /// Socket and wait calls of the generator's loop, as it counts them itself.
@@ -109,28 +109,28 @@ pub struct Figures {
     /// Connects that took a second or longer, those before the load included. After a second the kernel repeats a SYN
     /// that was not answered.
     pub slow_connects: Longest,
-    /// Absent if no connection could be opened.
+    /// Properties of the live connection; `null` if no connection could be opened.
     pub proof: Option<ProofFigures>,
     /// What every reply was checked against.
     pub checked: String,
-    /// What of the replies is not checked, or less than byte for byte, because the first ones differ.
+    /// The parts of replies that are not checked, or not byte for byte, because the first replies differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// With `--headroom`.
+    /// The headroom of the generator; `null` without `--headroom`.
     pub headroom: Option<HeadroomFigures>,
     /// Whether the load was interrupted. The figures then cover the time until the interruption.
     pub cut_short: bool,
-    /// Why there was no load at all. If the error has a class, it is in `errors` too.
+    /// Why there was no load at all. An error that has a class is in `errors` too.
     pub failure: Option<FailureFigures>,
 }
 
-/// Errors of a server that are alike: of one status, or without one of one text.
+/// Errors of a server with the same status or, in protocols without a status, with the same text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ServerError {
-    /// As the protocol numbers it.
+    /// The server's status, in protocols that number them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The first of them, in words.
+    /// Text of the first error.
     pub text: String,
     pub count: u64,
 }
@@ -143,7 +143,7 @@ pub struct FailureFigures {
     pub cause: String,
 }
 
-/// Of a histogram of nanoseconds.
+/// Percentiles and other statistics of a histogram, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub p50: u64,
@@ -156,8 +156,8 @@ pub struct Percentiles {
     pub mean: f64,
     /// Standard deviation.
     pub sd: f64,
-    /// How many times these are. `latency_ns` has those of correct replies to requests that began in the measure phase:
-    /// as many as `requests`, which ended in it, less `untimed`, plus the correct replies in `open_at_end`.
+    /// The number of durations in the histogram. `latency_ns` has the correct replies to requests that began in the
+    /// measure phase: `requests`, which ended in the phase, minus `untimed`, plus the correct replies in `open_at_end`.
     pub count: u64,
 }
 
@@ -187,13 +187,14 @@ pub struct OfferedFigures {
     pub reached: bool,
 }
 
-/// What became of requests that nobody answers, warm-up included.
+/// Counts of requests in a protocol without replies, warm-up included.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct OneWayFigures {
     pub sent: u64,
     pub received: u64,
     pub lost: u64,
-    /// How many of those the kernel dropped because the server's buffer was full, where it tells.
+    /// Requests in `sent` that the kernel dropped because the server's buffer was full; `null` if the kernel drops
+    /// none, or does not tell.
     pub dropped: Option<u64>,
     /// Requests of the measure phase that found no room and waited for it.
     pub waited: u64,
@@ -221,7 +222,8 @@ impl From<&OneWay> for OneWayFigures {
 /// What the live connection turned out to be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProofFigures {
-    /// `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or a channel.
+    /// Address family of the connected socket: `unix`, `inet` or `inet6`; `unixgram`, `seqpacket`, `udp` or `udp6`; or
+    /// a channel.
     pub family: String,
     pub peer: String,
     pub tls_version: Option<String>,
@@ -237,18 +239,19 @@ pub struct ProofFigures {
     pub receive_buffer: Option<u64>,
 }
 
-/// In several takes, of which each loads a server that does nothing and then the endpoint.
+/// How many times more load the generator reaches against a null server than against the endpoint. Each of several
+/// takes loads the null server, then the endpoint.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HeadroomFigures {
-    /// Requests per second of the same load against a server that does nothing; the median.
+    /// Requests per second of the same load against the null server: the median of the takes.
     pub null_throughput: Option<f64>,
-    /// That, divided by the endpoint's: the generator can generate so many times the load. The median, lowest and
-    /// highest of the takes.
+    /// Requests per second against the null server, divided by those against the endpoint: the median of the takes.
+    /// `times_low` and `times_high` are the lowest and highest.
     pub times: Option<f64>,
     pub times_low: Option<f64>,
     pub times_high: Option<f64>,
     pub takes: usize,
-    /// Why it is unknown.
+    /// Why the headroom is unknown.
     pub unknown: Option<String>,
 }
 
@@ -412,7 +415,7 @@ fn errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Errors {
     )
 }
 
-/// If the first replies defined the expected one, they may be the wrong ones.
+/// Advice on wrong content. If the first replies defined the expected reply, the first replies may be the wrong ones.
 fn advice(job: &Job, found: &BTreeMap<ErrorClass, ErrorCount>) -> Option<&'static str> {
     let is_wrong = job.learn && found.contains_key(&ErrorClass::WrongContent);
     is_wrong.then_some(

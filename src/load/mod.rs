@@ -167,9 +167,9 @@ fn learn(spec: &Spec, learn: bool, go_on: impl FnMut() -> bool) -> Result<(Proto
     Ok((several.into(), text, closes))
 }
 
-/// Loads a null server on the same transport and the endpoint in turn, in a closed loop; several takes, because a
-/// single one is a matter of luck. For an endpoint with a given rate, or one too slow for a take, uses the `rate` of
-/// the load.
+/// Loads a null server on the same transport and the endpoint in turn, in a closed loop, for several takes, because a
+/// single take is a matter of luck. An open loop, or an endpoint too slow for a take, is not loaded again: `rate`, the
+/// throughput of the load, stands for the endpoint.
 fn calibrate(spec: &Spec, case: &mut Case, rate: f64, mut go_on: impl FnMut() -> bool) -> Result<Vec<Take>, String> {
     let sandbox = Sandbox::create().map_err(|error| error.to_string())?;
     let guard = Guard::launch(&sandbox).map_err(|error| error.to_string())?;

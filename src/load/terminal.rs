@@ -20,8 +20,8 @@ use super::{
 /// The smallest share of a generator's run delay that is shown: a tenth of what shows in a 99th percentile.
 const WORTH_SAYING: f64 = 0.001;
 
-/// The smallest age, in nanoseconds, at which requests open at the end are mentioned, if it is also this many times the
-/// 99th percentile.
+/// The smallest age, in nanoseconds, at which requests open at the end are mentioned, if the age is also [`OLDER`]
+/// times the 99th percentile.
 const OLD_NS: u64 = 100_000_000;
 const OLDER: u64 = 2;
 

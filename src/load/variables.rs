@@ -30,7 +30,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// A text of this line with the values of variables.
+    /// A text on this line, with the variables replaced by their values.
     pub fn rendered(&mut self, text: &str, line: usize) -> Result<String, String> {
         self.render(text, line, 0)
             .map_err(|what| format!("line {line}: {what}"))

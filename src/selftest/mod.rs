@@ -106,8 +106,8 @@ fn ask(
     Ok(Some(answers(&summary, &lasthop_analyse::summarise(&data))))
 }
 
-/// Uncounts requests of each second case, so that a counted one costs `share` more, in time and in CPU time. The
-/// uncounted requests were sent and answered like all others.
+/// Lowers the number of requests of each case with a reference, so that a counted request costs `share` more, in time
+/// and in CPU time. The uncounted requests were sent and answered like all others.
 fn plant(data: &mut RunData, share: f64) {
     let cases = data.header.cases.iter().filter(|case| case.reference.is_some());
     let twins: Vec<String> = cases.map(|case| case.case.clone()).collect();

@@ -10,7 +10,8 @@ use super::chance::{at_most, wilson};
 pub const SCHEMA: &str = "lasthop-selftest/2";
 /// Confidence level of a run's intervals.
 const NOMINAL: f64 = 0.95;
-/// If so few correct intervals are less probable than this at the nominal level, the level is in doubt.
+/// The least probability, at the nominal level, of the found number of correct intervals or fewer. Below, the level is
+/// in doubt.
 const IMPROBABLE: f64 = 0.01;
 /// Half widths for which the required time is predicted.
 const WIDTHS: [f64; 3] = [0.05, 0.02, 0.01];
@@ -54,10 +55,10 @@ pub struct Share {
     pub high: f64,
 }
 
-/// The length of a run whose interval is so narrow.
+/// The length of a run whose interval has this half width.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Resolution {
-    /// As a share.
+    /// Half width of the interval, as a share.
     pub half_width: f64,
     pub seconds: f64,
 }
@@ -71,12 +72,12 @@ pub struct Answer {
     #[serde(flatten, with = "AsRatio")]
     pub ratio: Interval,
     pub verdict: Verdict,
-    /// The same with the planted cost.
+    /// The same comparison with the planted cost.
     pub planted: Planted,
     pub rounds: u32,
 }
 
-/// What the same trials say when the second case has a known cost.
+/// The result of the same trials if the second case has the planted cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Planted {
     #[serde(flatten, with = "AsRatio")]

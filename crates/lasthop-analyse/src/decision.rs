@@ -23,39 +23,41 @@ use super::{
     summary::{CaseSummary, Comparison, Metric, Severity, Summary, Verdict, Wait},
 };
 
-/// With fewer rounds, the luck of a start is in the answer but not in its interval.
+/// The fewest rounds with which an interval includes the luck of a start.
 const LEAST_ROUNDS: u32 = 2;
 
 /// What a run says to do, and how sure that is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     pub advice: Advice,
-    /// With the advice `wait`: what to do by the comparisons without a wait, which all other fields are about; absent if
-    /// there are none.
+    /// With the advice `wait`: the advice from the comparisons without a wait, to which all other fields refer; absent
+    /// if there are no such comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Advice>,
     /// With the advice `wait`: the cases that wait, the longest first.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub waits: IndexMap<String, Wait>,
-    /// The alternative that it is about, as the command line calls it: `unix`. Absent where it is about several, or none.
+    /// The alternative of the advice, as on the command line: `unix`. Absent if the advice is about several
+    /// alternatives, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
-    /// What it is compared with: `tcp`. Absent where nothing was compared.
+    /// The reference of the comparisons: `tcp`. Absent if nothing was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Why it is not firm; absent if it is.
+    /// Why the advice is not firm; absent if the advice is firm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
-    /// Cases of the alternative by verdict, one for each setting; of all alternatives where it is about several.
+    /// Cases of the alternative by verdict, one for each setting; cases of all alternatives if the advice is about
+    /// several.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub settings: Settings,
-    /// Where the alternative is better: where by least, and where by most.
+    /// Effects in two settings: where the alternative is better by the least, and by the most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<Effect>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<Effect>,
-    /// Up to which CPU time of your own for a request (`ms`) the alternative makes a difference of the margin, where CPU
-    /// is the limit: in the setting where that is least, and where it is most.
+    /// CPU time of the user's own work per request, in milliseconds, below which the alternative changes the throughput
+    /// of busy CPUs by more than the margin: the least and the greatest over the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matters_below_ms: Option<[f64; 2]>,
     /// The other alternatives that the run cannot tell from it.
@@ -79,7 +81,7 @@ pub enum Advice {
     Same,
     /// The alternative may be better.
     Undecided,
-    /// Nothing was compared that may be used, or nothing is to be chosen.
+    /// There is no usable comparison, or nothing to choose.
     #[default]
     None,
 }
@@ -90,13 +92,13 @@ pub enum Advice {
 pub enum Perhaps {
     /// The run has one round, and the next may say otherwise.
     OneRound,
-    /// It rests on few rounds.
+    /// The verdict rests on few rounds.
     FewRounds,
     /// Another case must not be used.
     AnotherInvalid,
-    /// It may be chance among so many comparisons.
+    /// The verdict may be chance among so many comparisons.
     Chance,
-    /// It holds for the mean of several machines, and another one may say otherwise.
+    /// The verdict holds for the mean of several machines, and another machine may differ.
     AnotherMachine,
 }
 
@@ -111,10 +113,10 @@ pub struct Settings {
     pub equivalent: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<String>,
-    /// Those that failed, or must not be used.
+    /// Cases that failed or must not be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unusable: Vec<String>,
-    /// Those that wait while nothing works, or whose reference does.
+    /// Cases that wait while nothing works, or whose reference waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<String>,
 }
@@ -130,7 +132,8 @@ pub struct Effect {
     pub cpu_saved_us: Option<f64>,
 }
 
-/// How another alternative stands to the advised one, wherever that is better than the reference.
+/// Another alternative compared with the advised one, in the settings in which the advised one is better than the
+/// reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beside {
@@ -168,7 +171,7 @@ struct Rival<'a> {
     compared: Vec<Compared<'a>>,
     /// Cases that failed or must not be used.
     unusable: Vec<&'a str>,
-    /// Cases that wait while nothing works, or whose reference does, each with the reference.
+    /// Cases that wait while nothing works, or whose reference waits, each with the reference.
     waiting: Vec<[&'a CaseSummary; 2]>,
 }
 

@@ -80,7 +80,8 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// Merged latencies of the two; `None` if the trials of one are not steady enough to show them.
+    /// Merged latencies of the case and of its reference; `None` if the trials of either are not steady enough to show
+    /// them.
     pub fn latencies(&self, trials: &Trials) -> Option<MergedPairs> {
         if ![self.case, self.reference]
             .iter()

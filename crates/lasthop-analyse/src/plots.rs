@@ -17,12 +17,12 @@ const POINTS: u32 = 16;
 /// Bins of a distribution per power of ten.
 const BINS: f64 = 30.0;
 
-/// The plots of one case, in the order of the summary's cases.
+/// The plots of one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CasePlots {
-    /// Times from send to last byte, all trials together; `None` if the driver has none.
+    /// Service times of all trials; `None` if the driver has none, or if the trials are not steady enough to show them.
     pub service: Option<Latencies>,
-    /// Times from when a request was due; `None` for closed loops.
+    /// Response times of all trials; `None` for closed loops, or if the trials are not steady enough to show them.
     pub response: Option<Latencies>,
     pub trials: TrialColumns,
 }
@@ -34,13 +34,13 @@ pub struct Latencies {
     /// slowest.
     #[schemars(with = "Vec<[f64; 2]>")]
     pub curve: Vec<(f64, f64)>,
-    /// Of the first entry of `shares`: bin `n` begins at 10^(n/30) ns.
+    /// Number of the first bin of `shares`: bin `n` begins at 10^(n/30) ns.
     pub first: i32,
     /// The share of requests in each bin.
     pub shares: Vec<f64>,
 }
 
-/// Trials with an answer, one entry of each column for each, in order.
+/// Columns over the trials with a correct reply, in order: each has one entry per trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TrialColumns {
     pub round: Vec<u32>,
@@ -54,7 +54,7 @@ pub struct TrialColumns {
     pub p99_us: Vec<Option<f64>>,
 }
 
-/// The plots of all cases of a record.
+/// The plots of all cases of a record, in the order of the summary's cases.
 #[must_use]
 pub fn plots(data: &RunData) -> Vec<CasePlots> {
     let trials = Trials::new(data);

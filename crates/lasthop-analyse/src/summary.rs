@@ -32,10 +32,10 @@ pub struct Summary {
     /// What to do, by the verdicts.
     #[serde(default)]
     pub decision: Decision,
-    /// What answers it, line by line, as reports for people say it.
+    /// The answer to the question, line by line, in the words of reports.
     #[serde(default)]
     pub answer: Vec<String>,
-    /// How cases stand to the limits of `--fail-if`.
+    /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     /// Ends of the link under test.
@@ -50,7 +50,7 @@ pub struct Summary {
     pub started: String,
     /// Seconds that the run took, without pauses.
     pub seconds: f64,
-    /// Where they went; absent in a run with overload.
+    /// What the time of the run was used for; absent in a run with overload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeUse>,
     pub seed: u64,
@@ -60,7 +60,7 @@ pub struct Summary {
     /// Whether the run was still running when this summary was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
-    /// The run's folder, which is that of this machine and so in no report for programs.
+    /// The run's folder on this machine, which reports for programs leave out.
     #[serde(skip)]
     pub folder: PathBuf,
     /// How a command names the run: its name, or its folder if it is in no store.
@@ -82,23 +82,23 @@ pub struct Summary {
     /// Levels in the words of the experiment, by factor and level, where it has such words.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, IndexMap<String, String>>,
-    /// Cases that only control, so that no report advises them.
+    /// Cases that are only controls, which no report advises.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<String>,
     /// `None` if the run died before the first round was up.
     pub environment: Option<Environment>,
     pub cases: Vec<CaseSummary>,
     pub comparisons: Vec<Comparison>,
-    /// Every two cases with the same reference, neither of which is one or only controls: which of them is better.
+    /// Comparisons of every two alternatives with a common reference, without controls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Comparison>,
     /// Quantities that follow from several cases.
     #[serde(default)]
     pub derived: Vec<Derived>,
-    /// What the experiment says besides, as a template, which reports render.
+    /// Further text of the experiment: a template that reports render.
     #[serde(skip)]
     pub template: Option<String>,
-    /// What a run with overload found; absent in every other run. Its cases have no metrics and no comparisons.
+    /// Results of a run with overload, whose cases have no metrics and no comparisons; absent in every other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
     /// Where the CPU time of requests goes, layer by layer; absent unless the run has profile trials or should have.
@@ -169,31 +169,31 @@ impl Summary {
     }
 }
 
-/// How a subject stands to a limit.
+/// The result of a limit for a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Standing {
-    /// All of the interval is beyond it.
+    /// The whole interval is beyond the limit.
     #[serde(rename = "exceeded")]
     Beyond,
-    /// A part of the interval is beyond it.
+    /// A part of the interval is beyond the limit.
     #[serde(rename = "undecided")]
     Undecided,
     /// There is no ratio that may be used.
     #[serde(rename = "not-judged")]
     Unjudged,
-    /// Nothing of the interval is.
+    /// No part of the interval is beyond the limit.
     #[serde(rename = "kept")]
     Within,
 }
 
-/// How a case stands to a limit, for reports.
+/// The result of a limit for a case, for reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Held {
-    /// As typed: `unix slower > 5%`
+    /// The limit as typed: `unix slower > 5%`
     pub limit: String,
     pub case: String,
     pub standing: Standing,
-    /// Both in a sentence, with the figures.
+    /// The limit and its result in a sentence, with the figures.
     pub text: String,
 }
 
@@ -202,7 +202,7 @@ pub struct Held {
 pub struct Overload {
     /// Seconds of each trial that count.
     pub counted_seconds: f64,
-    /// Seconds of the same load before these, in which queues fill.
+    /// Seconds of the same load before the counted seconds, in which queues fill.
     pub fill_seconds: f64,
     /// Seconds after an overload in which a recovery is seen.
     pub recovery_seconds: f64,
@@ -216,11 +216,11 @@ pub struct OverloadCase {
     pub case: String,
     /// Correct replies per second in a closed loop; `None` if that was not measured.
     pub capacity: Option<Span>,
-    /// By offered load, in rising order.
+    /// Results by offered load, in ascending order.
     pub points: Vec<OverloadPoint>,
 }
 
-/// A case at one offered load. Shares are of the requests that were due while it counted.
+/// A case at one offered load. Shares are of the requests that were due in the counted seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverloadPoint {
     /// Multiple of the lowest capacity of the compared cases.
@@ -240,42 +240,42 @@ pub struct OverloadPoint {
     pub wrong: IndexMap<String, Wrong>,
     /// Share that was not sent, because every connection was busy.
     pub not_sent: Span,
-    /// Share by which the outstanding requests became more.
+    /// Increase in outstanding requests, as a share.
     pub unanswered: Span,
     /// Response times of correct replies in milliseconds; `None` without any.
     pub p50_ms: Option<Span>,
     pub p99_ms: Option<Span>,
-    /// How late requests were sent, the 99th percentile in milliseconds over each whole trial: the driver's own limit.
+    /// The 99th percentile of the lag over each whole trial, in milliseconds: the driver's own limit.
     pub lag_p99_ms: Option<Span>,
     /// Counters of the kernel over each whole trial: connections that found a full accept queue, connections that
     /// listeners dropped, and SYNs sent again.
     pub listen_overflows: Span,
     pub listen_drops: Span,
     pub syns_retransmitted: Span,
-    /// Lines in the logs of services over each whole trial, by what they mean.
+    /// Number of lines in the logs of services over each whole trial, by meaning.
     pub logged: IndexMap<String, Span>,
-    /// `None` below capacity, and where the load before was not usual.
+    /// Recovery after the load; `None` below capacity, or if the usual load before was not served.
     pub recovery: Option<Recovery>,
 }
 
 /// Requests that ended in one way other than a correct reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wrong {
-    /// Over all repetitions.
+    /// Number of these requests over all repetitions.
     pub count: u64,
     pub share: Span,
-    /// Median time from when they were due, in milliseconds.
+    /// Median time from the scheduled send to the outcome, in milliseconds.
     pub after_ms: f64,
-    /// The first one, in words.
+    /// The first of these outcomes, in words.
     pub first: String,
 }
 
-/// How long after an overload half of the capacity is answered as before.
+/// The time after an overload until a load of half the capacity is served as before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
-    /// Of the repetitions that recovered within the time that was looked at.
+    /// Seconds until the recovery, of the repetitions that recovered within the observed time.
     pub seconds: Option<Span>,
-    /// Repetitions that took longer.
+    /// Number of repetitions that did not recover within the observed time.
     pub late: u32,
 }
 
@@ -290,7 +290,7 @@ pub struct Span {
 /// Where the CPU time of requests goes, by profile trials. Times are microseconds per correct reply of the whole trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
-    /// Why nothing, or nothing more, was observed, and how to allow it.
+    /// The last reason why profile trials were impossible, and how to allow them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// Titles of layers by id.
@@ -311,7 +311,7 @@ pub struct ProfiledCase {
     /// costs. Absent in an open loop, whose rate was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<Measured>,
-    /// The driver is `driver`, kernel work in nobody's context `kernel`.
+    /// Profiles by role: services by name, the driver as `driver`, kernel work outside of any process as `kernel`.
     pub roles: IndexMap<String, ProfiledRole>,
 }
 
@@ -322,7 +322,7 @@ pub struct ProfiledRole {
     pub cpu_us: f64,
     /// CPU time by samples, by id of the layer, largest first.
     pub layers: IndexMap<String, f64>,
-    /// CPU time by samples that no layer has, and its largest functions.
+    /// CPU time of samples without a layer, and its largest functions.
     pub not_attributed_us: f64,
     pub unassigned: IndexMap<String, f64>,
     /// Events per correct reply: `syscalls:read`, `switches`, …
@@ -382,32 +382,32 @@ impl ThreadTime {
 pub struct Stack {
     /// Folded: functions separated by `;`, the outermost first.
     pub stack: String,
-    /// `None` if no layer has it.
+    /// Id of the stack's layer; `None` if no layer has it.
     pub layer: Option<String>,
     pub us: f64,
 }
 
-/// By which layers the CPU time of a case differs from that of its reference: of the roles that cases are compared by.
-/// Savings are the reference's minus the case's, so that a negative one is a cost. Those of all layers, `others_us` and
-/// `not_attributed` add up to `saved`.
+/// The difference in CPU time between a case and its reference by layer, of the roles that cases are compared by. A
+/// saving is the reference's time minus the case's, so that a negative saving is a cost. The savings of all layers,
+/// `others_us` and `not_attributed` add up to `saved`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerDifference {
     pub case: String,
     pub reference: String,
     pub saved: Measured,
-    /// The same by role.
+    /// Saving by role, in microseconds per correct reply.
     pub roles: IndexMap<String, f64>,
     /// Layers that differ or may differ by much, the largest first.
     pub layers: Vec<LayerSaving>,
     /// All other layers together.
     pub others_us: f64,
     pub not_attributed: LayerSaving,
-    /// Kernel work in nobody's context, which is in no sum.
+    /// Saving of kernel work outside of any process, which is in no sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Measured>,
-    /// Events per correct reply of the same roles that differ: of the case, of the reference.
+    /// Events per correct reply that differ, of the compared roles: the case's number, then the reference's.
     pub counts: IndexMap<String, [f64; 2]>,
-    /// How many fewer the case has of each, where events were counted in two rounds or more.
+    /// Number of events per correct reply that the case saves, if events were counted in two rounds or more.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub events: IndexMap<String, Measured>,
 }
@@ -429,15 +429,14 @@ pub struct LinkEnds {
     pub to: String,
 }
 
-/// What the time of a run was used for, as shares of the whole. What they leave passed before the first round, between
-/// rounds and at the end.
+/// Use of a run's time, as shares of the whole. The rest passed before the first round, between rounds and at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeUse {
-    /// The part of trials that counts.
+    /// The measure phases of trials.
     pub measured: f64,
-    /// The load before that part.
+    /// The warm-up phases of trials.
     pub warm_up: f64,
-    /// Between these: replies that were still to come, what ended and began a trial.
+    /// Drain phases, and the time between trials.
     pub between: f64,
     /// Until the services of each round were ready. In records of earlier versions, verifying is a part of it.
     pub starting: f64,
@@ -448,13 +447,13 @@ pub struct TimeUse {
 /// A run that was resumed after a pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resumed {
-    /// When, RFC 3339.
+    /// When the run was resumed, RFC 3339.
     pub at: String,
     /// Seconds that the run had taken before.
     pub after_seconds: f64,
     /// Seconds in which nothing ran.
     pub pause_seconds: f64,
-    /// How it had ended; absent if it was killed.
+    /// How the run had ended before the pause; absent if it was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Stopped>,
 }
@@ -504,16 +503,15 @@ pub struct CaseSummary {
     /// Length of its trials in seconds, where its replies needed longer ones than those of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_seconds: Option<f64>,
-    /// What a classic tool itself says of latencies: means over its trials, as those of one cannot be merged with those
-    /// of another. Absent where lasthop's load generator drives, and without a figure that it did not print every time.
+    /// Latencies that a classic tool reports: means over the trials, because the tool's percentiles cannot be merged.
+    /// Absent where lasthop's load generator drives. A figure that the tool did not print every time is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
     /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
     /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub throttled: IndexMap<String, Throttled>,
-    /// How long its requests wait while nothing works, beyond those of a case that it is compared with; absent if they do
-    /// not.
+    /// The wait of the case's requests while nothing works, beyond the time of a compared case; absent without a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
 }
@@ -524,7 +522,7 @@ pub struct Wait {
     pub cause: WaitCause,
     /// Mean over all requests, in microseconds.
     pub us: f64,
-    /// What is left of the mean time of a request without it, in microseconds.
+    /// Mean time of a request without the wait, in microseconds.
     pub left_us: f64,
 }
 
@@ -554,7 +552,7 @@ pub struct Throttled {
     pub periods: u64,
     /// Seconds that it waited.
     pub seconds: f64,
-    /// The same as a share of the time of the trials.
+    /// Share of the time of the trials that the container waited.
     pub share: f64,
 }
 
@@ -583,8 +581,8 @@ pub struct Metrics {
     /// if the driver has no latencies.
     pub latency_p50: Option<Measured>,
     pub latency_p99: Option<Measured>,
-    /// Over all correct replies, in microseconds. A closed loop has about as many connections as this times its
-    /// throughput.
+    /// Mean over all correct replies, in microseconds. Multiplied by the throughput, it gives about the number of
+    /// connections of a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<f64>,
     pub latency_max: Option<f64>,
@@ -610,7 +608,7 @@ pub struct Metrics {
     /// Whether the schedule was kept; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
-    /// What became of requests that nobody answers; absent where replies come back.
+    /// Outcome of requests without replies; absent where replies come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWay>,
 }
@@ -866,29 +864,29 @@ pub struct RunDelay {
 pub struct OpenLoop {
     /// Requests that were due in the measured time.
     pub scheduled: u64,
-    /// How many of them were sent in that time.
+    /// Due requests that were sent in the measured time.
     pub sent: u64,
-    /// Whether at least 99 % of them were sent.
+    /// Whether at least 99 % of the due requests were sent.
     pub reached: bool,
-    /// How long after they were due requests were sent, in microseconds. Part of the response time.
+    /// The lag, from the scheduled to the actual send, in microseconds. Part of the response time.
     pub lag_p50_us: Option<f64>,
     pub lag_p99_us: Option<f64>,
 }
 
-/// What became of requests that nobody answers, over all trials with their warm-ups. The throughput counts those that
+/// Outcome of requests without replies, over all trials with their warm-ups. The throughput counts the requests that
 /// the server received, and latencies are times in `send`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWay {
     pub sent: u64,
-    /// How many of them the server received.
+    /// Requests that the server received.
     pub received: u64,
-    /// How many of them the kernel dropped because the server's buffer was full, where it tells.
+    /// Requests that the kernel dropped because the server's buffer was full; `None` if unknown.
     pub dropped: Option<u64>,
-    /// Share of what was sent that never arrived, 0 to 1.
+    /// Share of the sent requests that never arrived, 0 to 1.
     pub lost: f64,
     /// Requests sent per second of the measure phases, in which the throughput is what the server received.
     pub sent_per_s: f64,
-    /// Share of them that found no room and waited for it, 0 to 1.
+    /// Share of the sent requests that had to wait for room in the socket, 0 to 1.
     pub waited: f64,
     /// Microseconds of the services' CPU time per request sent. The other figures of CPU time are per request received.
     /// 0 in reports of earlier versions.
@@ -920,7 +918,7 @@ impl Measured {
 pub struct CpuPerRequest {
     /// `us`
     pub unit: String,
-    /// It stands for the user's clients, and is in no comparison.
+    /// CPU time of the driver, which stands for the user's clients and is in no comparison.
     pub driver: f64,
     /// By service.
     pub roles: IndexMap<String, f64>,
@@ -930,10 +928,10 @@ pub struct CpuPerRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// More is better. Verdicts of closed loops are about it. Open loops are not compared by it, because it was asked
-    /// for.
+    /// Correct replies per second: more is better. Verdicts of closed loops are about the throughput. Open loops are
+    /// not compared by it, because their rate is set.
     Throughput,
-    /// Less is better. Verdicts of open loops are about it.
+    /// Median latency: less is better. Verdicts of open loops are about this metric.
     LatencyP50,
     /// Less is better.
     LatencyP99,
@@ -982,7 +980,7 @@ pub struct Comparison {
     pub adjusted_p: Option<f64>,
     /// Blocks that contain both cases.
     pub blocks: u32,
-    /// True if all of them are of one start of the servers: how the ratio varies from one start to the next is then
+    /// True if all blocks are of one start of the servers: how the ratio varies from one start to the next is then
     /// unknown, and the verdict is `undecided`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_start: bool,
@@ -993,8 +991,8 @@ pub struct Comparison {
     /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_saved: Option<RunDelaySaved>,
-    /// The range in which the kept answer has the ratio of another machine, with 95 % confidence. Only with the metric
-    /// that the verdict is about; absent where no answer has it.
+    /// Prediction interval (95 %) of the kept answer for the ratio on another machine. Only with the metric that the
+    /// verdict is about; absent if no answer has the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Interval>,
 }
@@ -1007,7 +1005,7 @@ impl Comparison {
     }
 }
 
-/// In the sense of the metric: `faster` is better, even if less is better.
+/// `faster` means better by the metric, even if less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -1042,10 +1040,10 @@ impl From<lasthop_stats::Verdict> for Verdict {
 pub struct Materiality {
     #[serde(flatten, with = "AsSaved")]
     pub saved_us: Interval,
-    /// How long a handler may take (`ms`) until the time saved is less than the margin of the whole. Of a time, the
-    /// handler's duration and the response time of a request that does not queue; `None` if requests queued. Of
-    /// `cpu_per_request`, the handler's CPU time and the throughput of busy CPUs. `low` is 0 if the interval of the
-    /// saving contains 0.
+    /// The longest handler, in `ms`, for which the saving is at least the margin of the whole. For a time, the whole is
+    /// the handler's duration plus the response time of a request that does not queue; `None` if requests queued. For
+    /// `cpu_per_request`, the whole is the CPU time of the handler plus that of the services. `low` is 0 if the
+    /// interval of the saving contains 0.
     #[serde(default)]
     pub break_even: Option<Measured>,
     /// CPU cores saved at 1,000 requests/s by the same roles as the CPU time; negative if it costs cores.
@@ -1069,7 +1067,7 @@ struct AsSaved {
 /// Run delay per request that a case saves compared with its reference, in microseconds; negative if it waits longer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDelaySaved {
-    /// The roles that cases are compared by together; `None` unless it is known for each that ran.
+    /// Sum over the roles that cases are compared by; `None` unless the run delay is known for each role that ran.
     pub all: Option<Measured>,
     /// By role, if it is known for both cases; the driver is `driver`.
     pub roles: IndexMap<String, Measured>,
@@ -1088,10 +1086,11 @@ pub struct Derived {
     /// Transport of its cases.
     #[schemars(with = "String")]
     pub transport: Transport,
-    /// `us` for times; for a crossover the factor whose level it is. `None` without a block that has all cases. One
-    /// block gives no interval: `low` and `high` then repeat the estimate. A crossover takes two.
+    /// The value in `us`; for a crossover a level, whose unit is the name of the factor. `None` without a block that
+    /// has all cases. With one block there is no interval: `low` and `high` repeat the estimate. A crossover takes two
+    /// blocks.
     pub value: Option<Measured>,
-    /// Of a slope: the time at 0, `us`.
+    /// Intercept of a slope: the time at level 0, in `us`.
     pub intercept: Option<Measured>,
     /// The value minus that of the reference transport, from the same blocks; `None` for the reference and for a
     /// crossover.
@@ -1109,7 +1108,7 @@ pub struct Derived {
 pub enum Outside {
     /// The difference is within the margin at every level.
     Before,
-    /// It is still larger at the highest level.
+    /// The difference is still larger than the margin at the highest level.
     Beyond,
     /// The intervals are too wide to tell.
     Open,

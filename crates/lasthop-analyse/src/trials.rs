@@ -160,7 +160,7 @@ impl<'a> Trials<'a> {
             .flat_map(|trials| trials.values().copied())
     }
 
-    /// The sum of a count over these trials.
+    /// The sum of a count over the trials of a case with at least one correct reply.
     pub fn sum(&self, case: &str, count: impl Fn(&MeasuredTrial) -> u64) -> u64 {
         self.of(case).map(count).sum()
     }
@@ -351,7 +351,7 @@ fn cpu_us(trial: &MeasuredTrial) -> f64 {
 pub struct Latencies<'a>(&'a Histogram);
 
 impl Bins for Latencies<'_> {
-    /// At least 1 ns, because the middle of the lowest bin may be 0.
+    /// Latencies and their counts. A latency is at least 1 ns, because the middle of the lowest bin may be 0.
     fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.bins().map(|(value, count)| (value.max(1), count))
     }

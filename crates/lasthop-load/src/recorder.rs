@@ -50,14 +50,15 @@ enum Window {
     },
 }
 
-/// The kernel repeats a SYN after a second; its clock may tick up to 10 ms early.
+/// The shortest connect whose SYN was sent again: the kernel repeats a SYN after a second, and its clock may tick up to
+/// 10 ms early.
 const SLOW_CONNECT_NS: u64 = 990_000_000;
 
 /// A connection is unserved if its request is under way during all of the measure phase, and at least this long: many
 /// servers take two seconds or longer to end an idle connection and turn to another.
 const UNSERVED_NS: u64 = 2_000_000_000;
 
-/// Replies per connection in a window from which those that end after the window weigh little.
+/// The least number of replies per connection in a window with which replies after the window weigh little.
 const MANY_FOR_EACH: u64 = 10;
 
 /// One worker's record of one trial, made once and reused, so that no trial allocates.
@@ -661,7 +662,7 @@ fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
     })
 }
 
-/// `None` unless every worker has one.
+/// The first halves of the workers' windows together; `None` unless every worker has one.
 fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
     let halves = records
         .iter()

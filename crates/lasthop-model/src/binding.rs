@@ -80,8 +80,8 @@ pub struct ServiceBinding {
     /// Whether the service runs in a container, which does not have `outside`.
     pub in_container: bool,
     pub transport: Transport,
-    /// The address where clients reach the service. It differs from `listen` if `outside` has a second name of the
-    /// socket, and as the methods below say.
+    /// The address where clients reach the service. It may differ from `listen`: `outside` may have a second name of
+    /// the socket, and [`Self::listen_behind`], [`Self::offer_at`] and [`Self::move_socket`] change one or both.
     pub address: Address,
     /// The address where the service listens.
     pub listen: Address,

@@ -14,13 +14,14 @@ pub struct Manager {
     pub pattern: &'static str,
     /// A package name in words, with an example.
     pub expected: &'static str,
-    /// Prints a line for each installed package of those whose names follow, and complains about the others.
+    /// Command to which package names are appended: prints a line for each that is installed, and complains about the
+    /// others.
     pub installed: &'static [&'static str],
-    /// The name of the package in such a line.
+    /// Extracts the package's name from a line that `installed` prints.
     pub installed_name: fn(&str) -> Option<&str>,
     /// The lists of packages, if they need an update before an installation.
     pub lists: Option<Lists>,
-    /// Installs the packages whose names follow, without questions.
+    /// Command to which package names are appended: installs them without questions.
     pub install: &'static [&'static str],
     /// The command for an installation by hand.
     pub by_hand: &'static str,
@@ -37,18 +38,19 @@ pub struct Language {
     /// Pattern of a name with its version: no option, no file.
     pub pattern: &'static str,
     pub expected: &'static str,
-    /// Succeeds if the language can install here.
+    /// Command that succeeds if the language's packages can be installed on this machine.
     pub works: &'static [&'static str],
     /// The package of the system that `works` needs, by its name for each of `MANAGERS`.
     pub needs: [&'static str; 5],
-    /// Whether packages put programs into `bin` of the folder. The machine may have others with packages of their own.
+    /// Whether packages put programs into the folder's `bin`. Such a program elsewhere on the machine would not use the
+    /// folder's packages.
     pub programs: bool,
     /// Whether an installation may execute code of a package: `setup.py` of a package without a wheel, `extconf.rb` of
     /// a gem.
     pub runs_scripts: bool,
     /// A file of the folder, and the command that creates it.
     pub base: Option<(&'static str, &'static [&'static str])>,
-    /// Installs the packages whose names follow. `FOLDER` is the folder.
+    /// Command to which package names are appended: installs them into `FOLDER`, which stands for the folder.
     pub install: &'static [&'static str],
 }
 
@@ -163,14 +165,14 @@ pub static LANGUAGES: [&Language; 5] = [
 /// A manager's lists of packages.
 #[derive(Debug)]
 pub struct Lists {
-    /// Prints the entries of the packages whose names follow.
+    /// Command to which package names are appended: prints their entries in the lists.
     pub query: &'static [&'static str],
-    /// The names of the packages found in that output.
+    /// Extracts from the output of `query` the names of the packages that the lists contain.
     pub known: fn(&str) -> Vec<&str>,
     pub update: &'static [&'static str],
 }
 
-/// A full stop must belong to a version; a suffix, as of a file, is refused.
+/// Pattern of a package name. A digit must follow a full stop, as in a version, so that file names are refused.
 const PATTERN: &str = r"^[A-Za-z0-9_]([A-Za-z0-9_+-]|\.[0-9])*$";
 
 pub static APT: Manager = Manager {
@@ -254,7 +256,7 @@ pub static MANAGERS: [&Manager; 5] = [
 ];
 
 impl Manager {
-    /// A command for these packages.
+    /// Appends package names to the words of a command.
     pub fn command<'a>(words: &[&str], names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
         words
             .iter()

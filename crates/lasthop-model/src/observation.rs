@@ -33,7 +33,7 @@ pub struct HeldPorts {
     /// Address of the server.
     pub server: String,
     pub held: u64,
-    /// Number of ports that the kernel assigns automatically there.
+    /// Number of ports that the kernel assigns automatically in the sockets' network namespace.
     pub range: u64,
     /// Whether the kernel reuses the ports after a second (`net.ipv4.tcp_tw_reuse`).
     pub reused: bool,
@@ -78,8 +78,9 @@ pub struct MachineUsage {
     /// low by up to a tenth of the machine. Only a sum over many trials of all cases is meaningful. Records of earlier
     /// versions have no values below 0.
     pub foreign_ns: i64,
-    /// CPU time of such processes by their own clocks: exact, but only for processes that lasthop can see and that
-    /// existed from before the round until after the trial. 0 in records of earlier versions.
+    /// CPU time of processes other than the driver, the services and lasthop, by the clocks of these processes: exact,
+    /// but only for processes that lasthop can see and that existed from before the round until after the trial. 0 in
+    /// records of earlier versions.
     #[serde(default, skip_serializing_if = "crate::record::is_zero")]
     pub others_ns: u64,
 }

@@ -40,12 +40,12 @@ pub struct RoleProfile {
     pub unassigned: Vec<(String, u64)>,
     /// The largest stacks, largest first.
     pub stacks: Vec<FoldedStack>,
-    /// Nanoseconds in all other stacks.
+    /// Nanoseconds in the stacks that `stacks` leaves out.
     pub truncated_ns: u64,
     /// Counts of events by name: `syscalls:read`, `switches`, `wakeups`, `migrations`, `softirq:net-rx`, `page-faults`,
     /// …
     pub counts: BTreeMap<String, u64>,
-    /// `None` if not measured.
+    /// Times of the role's threads by state; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
 }

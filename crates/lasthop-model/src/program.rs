@@ -75,7 +75,7 @@ pub fn forms() -> impl Iterator<Item = Form> {
     languages.chain(managers)
 }
 
-/// Adds the keys, and the pattern of each kind of name, to the schema.
+/// Adds a key for each package manager, with the pattern of its package names, to the schema.
 fn with_forms(schema: &mut Schema) {
     let key = |form: Form| {
         let items = json!({ "type": "string", "pattern": form.pattern });

@@ -22,7 +22,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a duration like [`duration`], or none from `0` and `0us`.
+/// Reads a duration as [`duration`] does, but also zero, such as `0` or `0us`.
 pub fn duration_or_none(text: &str) -> Result<Duration, String> {
     match (plain_number(text), SpanParser::new().parse_duration(text)) {
         (Some(0.0), _) => Ok(Duration::ZERO),

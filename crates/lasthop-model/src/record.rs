@@ -58,10 +58,10 @@ use crate::{
 /// The version of records. Increase it with every change that an older lasthop cannot read.
 pub const VERSION: u32 = 7;
 
-/// The maximum number of cases, because all cases take turns in every block. A run against itself has each twice.
+/// The maximum number of cases, because all cases take turns in every block. A run against itself has each case twice.
 pub const MOST_CASES: usize = 1000;
 
-/// The file of seals, made with a key of the data folder. They prove nothing elsewhere.
+/// The file of seals, which are made with a key of the data folder and prove nothing on another machine.
 pub const SEAL: &str = "seal";
 
 /// `run.json`: the plan of the run.
@@ -122,16 +122,16 @@ pub struct GivenEndpoint {
     pub spec: Spec,
     /// The program that listens at the endpoint, or its role if the user named its process; `None` if unknown.
     pub server: Option<String>,
-    /// Differences between its replies and those of the reference.
+    /// Differences between the endpoint's replies and those of the reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
-    /// Parts of its replies that are not checked, or not byte for byte, and why.
+    /// Parts of the endpoint's replies that are not checked, or not byte for byte, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
-    /// Whether later replies must be like its first ones.
+    /// Whether later replies must be like the endpoint's first replies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub learnt: bool,
-    /// Whether its server closes the connection after each reply. Then every endpoint gets a connection per request.
+    /// Whether the server closes the connection after each reply. Then every endpoint gets a connection per request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closes: bool,
     /// Whether the specification holds secrets, which are never recorded.
@@ -139,7 +139,7 @@ pub struct GivenEndpoint {
 }
 
 impl Given {
-    /// These endpoints as a record has them.
+    /// Hides the secrets in the endpoints' specifications, and notes in `secret` whether there were any.
     #[must_use]
     pub fn without_secrets(mut self) -> Self {
         for endpoint in self.endpoints.values_mut() {
@@ -179,7 +179,7 @@ pub struct Origin {
 pub struct DerivedPlan {
     pub quantity: String,
     pub help: String,
-    /// Levels shared by all its cases.
+    /// Levels shared by all cases of the quantity.
     pub levels: Levels,
     pub from: Derivation,
 }
@@ -226,7 +226,7 @@ pub struct ExperimentSummary {
     pub name: String,
     pub title: String,
     pub question: String,
-    /// [`BUILT_IN`], or the folder.
+    /// [`BUILT_IN`], or the experiment's folder.
     pub source: String,
     /// The ends of the link under test.
     pub from: String,
@@ -252,7 +252,7 @@ pub struct Settings {
     pub margin: f64,
     pub trial_ns: u64,
     pub warm_up_ns: u64,
-    /// Whether cases with slow replies get longer trials and warm-ups than these lengths.
+    /// Whether cases with slow replies get longer trials than `trial_ns` and longer warm-ups than `warm_up_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lengthens: bool,
     /// Time of load on the servers after each start, before anything is measured, in nanoseconds.
@@ -279,7 +279,7 @@ pub struct Settings {
     /// The loads of a run with overload; `None` for other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<OverloadSettings>,
-    /// Profile trials in each round; `None` for a run without.
+    /// Settings of the profile trials in each round; `None` for a run without profile trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainSettings>,
 }
@@ -348,7 +348,7 @@ pub struct Cpus<'a> {
 }
 
 impl Placement {
-    /// The CPUs of this round, for a driver with so many threads.
+    /// The CPUs of round `number`, for a driver with `threads` threads.
     pub fn in_round(&self, number: u32, threads: u32) -> Cpus<'_> {
         match self {
             Self::Free => Cpus::default(),
@@ -473,18 +473,19 @@ pub struct Difference {
     pub diff: String,
 }
 
-/// `environment.json`: where it ran.
+/// `environment.json`: the machine and the programs of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
-    /// The label `machine` of the run, else a word for this machine; in older records the name of the host.
+    /// The label `machine` of the run, else `machine-` and the start of the machine's digest; in older records the name
+    /// of the host.
     pub host: String,
-    /// A digest that another machine does not have; empty in older records.
+    /// Digest that identifies the machine; empty in older records.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub machine: String,
     pub cpu_model: String,
     pub cpus: u32,
-    /// Bytes.
+    /// Total memory in bytes.
     pub memory: u64,
     pub kernel: String,
     pub architecture: String,
@@ -495,7 +496,7 @@ pub struct Environment {
     pub governor: Option<String>,
     /// One-, five- and fifteen-minute load before the run.
     pub load_average: [f64; 3],
-    /// Kernel settings that matter here, by their sysctl name.
+    /// Kernel settings that affect the cost of a local connection or limit what may be observed, by their sysctl name.
     pub sysctl: IndexMap<String, String>,
     /// Last-level caches: sizes as the kernel writes them, by the CPUs that share one. Empty in older records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -503,14 +504,14 @@ pub struct Environment {
     /// CPUs that share more than a cache; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<CpuTopology>,
-    /// What the kernel does about the CPUs' vulnerabilities, by the name of each that they have. Empty in older
+    /// The kernel's mitigations of the vulnerabilities that the CPUs have, by the vulnerability's name. Empty in older
     /// records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub mitigations: IndexMap<String, String>,
     /// Bytes of the largest packet on loopback; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_mtu: Option<u32>,
-    /// `None` in older records.
+    /// The packet filter on loopback; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_filter: Option<PacketFilter>,
     /// Every program that was started.
@@ -559,21 +560,21 @@ pub struct CpuTopology {
     pub cores: Vec<String>,
 }
 
-/// What packets on loopback pass, in the network namespace of lasthop and of the services that are in no container.
+/// The packet filter on loopback, in the network namespace of lasthop and of the services that are in no container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PacketFilter {
-    /// Chains of nf_tables that hooks on their way call, and those that they may jump to; `None` where the kernel tells
-    /// only root.
+    /// Number of nf_tables chains: the chains called by hooks that packets on loopback pass, and the chains to which
+    /// these may jump. `None` if only root may read them.
     pub chains: Option<u32>,
-    /// Rules in these chains.
+    /// Number of rules in the chains that `chains` counts; `None` if only root may read them.
     pub rules: Option<u32>,
-    /// By hook on their way the rules in the chains that it calls itself; absent in older records.
+    /// Number of rules in the chains that a hook itself calls, by the hook's name; absent in older records.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub hooks: IndexMap<String, u32>,
-    /// Tables of the older iptables, whose rules nobody counts.
+    /// Tables of the legacy iptables, whose rules are not counted.
     pub iptables: Vec<String>,
-    /// Whether the kernel tracks their connections; `None` if it could not be tried.
+    /// Whether the kernel tracks connections on loopback; `None` if no connection could be opened to find out.
     pub tracking: Option<bool>,
 }
 
@@ -673,9 +674,9 @@ pub struct RoundRecord {
     pub round: u32,
     /// Nanoseconds since the run began, pauses left out.
     pub at_ns: u64,
-    /// Nanoseconds for starting and verifying.
+    /// Nanoseconds for starting the services and verifying the cases.
     pub start_ns: u64,
-    /// Nanoseconds of these until the services were ready; `None` in records of earlier versions.
+    /// Nanoseconds of `start_ns` until the services were ready; `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
     pub cases: IndexMap<String, Seen>,
@@ -761,17 +762,18 @@ impl CaseProof {
     }
 }
 
-/// What the application said about the connections over which probe requests came.
+/// The connections of the link, as the application reported them for probe requests, or as the kernel's tables showed
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkObserved {
     /// `unix`, `inet` or `inet6`.
     pub family: String,
     pub requests: u32,
-    /// Number of distinct connections among them.
+    /// Number of distinct connections that carried the requests.
     pub connections: u32,
-    /// What the experiment asked for, `per-request` or `keep-alive`, if the application was asked. Otherwise the
-    /// kernel's tables showed the connections, perhaps not all.
+    /// The reuse that the experiment expects, `per-request` or `keep-alive`, if the application reported the
+    /// connections. `None` if the kernel's tables showed them, perhaps not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
 }
@@ -782,7 +784,7 @@ pub struct LinkObserved {
 pub struct Elsewhere {
     /// The other address, as in the kernel's tables.
     pub address: String,
-    /// Connections seen at that address, and at the link's address during the same time.
+    /// Connections seen at the other address, and at the link's address during the same time.
     pub connections: u32,
     pub over_link: u32,
 }
@@ -864,7 +866,7 @@ pub struct ProfileTrial {
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     pub round: u32,
-    /// `None` before the first block.
+    /// Number of the block within its round; `None` before the first block.
     pub block: Option<u32>,
     pub case: String,
     /// `locate`, `prepare`, `start`, `ready`, `connect`, `verify`, `trial`, `stop`.
@@ -876,13 +878,13 @@ pub struct Failure {
     /// The whole log: a path relative to the run's folder. Absent without a log, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<PathBuf>,
-    /// What to do about it, if it has a usual cause.
+    /// Advice, if the failure has a usual cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Correct replies in the whole trial that failed, as far as its driver said; none in older records.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
-    /// Errors in the whole trial that failed, likewise.
+    /// Errors in the whole trial that failed, by class, as far as its driver said; none in older records.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<ErrorClass, ErrorCount>,
 }
@@ -948,7 +950,7 @@ pub enum Stopped {
     Budget,
     /// There were as many rounds as asked for.
     Rounds,
-    /// A signal ended the run, or it died: a record without an end is read as this.
+    /// A signal ended the run, or the run died: a record without an end counts as interrupted.
     Interrupted,
     /// No case works, or too few to compare any.
     Failed,

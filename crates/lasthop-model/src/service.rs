@@ -17,7 +17,7 @@ pub struct RenderedService {
     /// Build commands, which run with lasthop's own rights before those of `prepare`.
     pub build: Vec<Vec<String>>,
     pub prepare: Vec<Vec<String>>,
-    /// Timeout of each of these commands.
+    /// Timeout of each command of `build` and `prepare`.
     pub prepare_timeout: Duration,
     pub environment: Vec<(String, String)>,
     /// Whether the service and its preparation get private shared memory, which ends with them.
@@ -32,7 +32,7 @@ pub struct RenderedService {
     pub endpoint: Endpoint,
     /// The run's password.
     pub secret: String,
-    /// Conditions for a copy of the configuration elsewhere, each a sentence.
+    /// Conditions under which a copy of the configuration works elsewhere, each a sentence.
     pub conditions: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{binding::APP, service::RenderedService};
 
-/// Name of the file in a service's folder of the run record.
+/// Name of the file with a [`StartedService`], in the service's folder of the run record.
 pub const PLACE: &str = "place.json";
 
 /// How and where a service was started. Records of earlier versions have more fields.
@@ -17,7 +17,7 @@ pub struct StartedService {
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub endpoint: Endpoint,
-    /// Rendered files, except those of the application, relative to the folder.
+    /// Rendered files, except those of the application, relative to the service's folder.
     pub files: Vec<PathBuf>,
     /// The container, if the service ran in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct StartedService {
     /// The run's password, which files may contain; empty in older records.
     #[serde(default)]
     pub secret: String,
-    /// Conditions for a copy of the configuration elsewhere, each a sentence.
+    /// Conditions under which a copy of the configuration works elsewhere, each a sentence.
     #[serde(default, alias = "export", deserialize_with = "conditions")]
     pub conditions: Vec<String>,
 }

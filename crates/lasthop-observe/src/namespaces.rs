@@ -19,7 +19,7 @@ use lasthop_system::{
 
 use super::network::NetworkReading;
 
-/// Held ports are reported once they make up one in this many of the range. Only then is the table of sockets read,
+/// Held ports are reported once they make up 1/`WORTH_A_WORD` of the range. Only then is the table of sockets read,
 /// which is long and takes tens of milliseconds of a CPU beside a trial.
 const WORTH_A_WORD: u64 = 2;
 /// How long a read of the table counts if the number of sockets has hardly changed: they stay for a minute.
@@ -337,7 +337,7 @@ mod tests {
         assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
     }
 
-    /// For a process that has ended, or that lasthop may not examine.
+    /// Two processes that have ended, or that lasthop may not examine, do not count as one namespace.
     #[test]
     fn namespaces_that_cannot_be_told_are_not_one() {
         let role = |pid| Role {

@@ -106,7 +106,8 @@ fn others(meter: &Meter) -> Vec<i32> {
     all.filter(|pid| !meter.reads(*pid) && has_command(pid)).collect()
 }
 
-/// Adds the accounts of cgroups, which are complete even if processes have ended, whose time is kept in ticks or lost.
+/// Adds the accounts of cgroups. They include ended processes exactly, whose time is otherwise counted in ticks or
+/// lost.
 fn add_cgroups(consumption: &mut Consumption, roles: &[Role], before: &Snapshot, after: &Snapshot) {
     let readings = before.cgroups.iter().zip(&after.cgroups);
     for ((role, usage), (before, after)) in roles.iter().zip(&mut consumption.roles).zip(readings) {

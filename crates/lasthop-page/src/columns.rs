@@ -39,7 +39,7 @@ pub struct Columns<'a, R> {
 /// A ratio in a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// Zero width if the ratio is exact.
+    /// The ratio and its interval, of zero width if the ratio is exact.
     pub of: Interval,
     pub tone: Tone,
     /// Whether the true ratio is at least this far from 1.

@@ -26,7 +26,7 @@ const SHORTEST_NAME: usize = 14;
 const LONGEST_NAME: usize = 28;
 /// Lines of a log that are shown.
 const LOG_LINES: usize = 6;
-/// The most characters of such a line.
+/// Maximum characters of a line of a log.
 const LONGEST_LINE: usize = 800;
 
 /// The output so far. Only this type writes control sequences, and only around text without any.

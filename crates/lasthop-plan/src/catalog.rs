@@ -161,8 +161,8 @@ impl Catalog {
         })
     }
 
-    /// All files of an experiment by path, including the recipes that its cases may use in `services/`: a folder that
-    /// needs no other.
+    /// All files of an experiment by path. They include, in `services/`, every recipe that its cases may use, so that
+    /// the folder needs no other.
     pub fn files(&self, name: &str) -> Result<Files, LoadError> {
         let Located {
             name,
@@ -243,7 +243,8 @@ impl Catalog {
         Some(found)
     }
 
-    /// The folder of such a recipe, by the name that the user knows, and its files.
+    /// The folder of the recipe of this name, the user's or a built-in one, by the name that the user knows, and its
+    /// files.
     fn recipe_files(&self, name: &str) -> Option<(String, Result<Files, String>)> {
         if let Some(folder) = self.own("services", name, RECIPE_FILE) {
             let files = self.must_be_own(&folder).and_then(|()| read_folder(&folder));
@@ -552,8 +553,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         }
     }
 
-    /// Errors of `redis` with these lines in `[load]`: from the file, if its connections have this level too; and from
-    /// the plan of a run that chooses this level, with a valid file.
+    /// Errors of `redis` with `lines` in `[load]` and the level `wrong` of `connections`: from a file that lists the
+    /// level, and from the plan of a run that chooses the level, with a valid file.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
         let redis = EXPERIMENTS
             .get_file("redis/experiment.toml")

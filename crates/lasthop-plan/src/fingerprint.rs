@@ -38,7 +38,7 @@ pub(super) struct Fingerprint {
     services: BTreeMap<String, BTreeMap<String, String>>,
     /// The path to each service's container, which is compared and may differ.
     paths: BTreeMap<String, String>,
-    /// Services whose containers hold others, and so belong to the path.
+    /// Services whose containers also hold other services, and so belong to the paths of these services.
     holders: BTreeSet<String>,
     /// The load without the parts of the transport: the endpoint and the TCP option.
     load: String,

@@ -56,17 +56,19 @@ pub struct Experiment {
     pub title: String,
     /// The question that the experiment answers, in one sentence.
     pub question: String,
-    /// What to say of the result besides which alternative to choose, a sentence a line: a template over its `cases`,
-    /// `comparisons`, `decision` and `derived`, as the JSON report has them.
+    /// Sentences on the result, one a line, besides the advice on which alternative to choose: a template over the
+    /// `cases`, `comparisons`, `decision` and `derived` of the JSON report.
     #[serde(default)]
     pub answer: Option<String>,
     /// The heading under which `lasthop list` shows it: `databases`, for example.
     #[serde(default)]
     pub group: String,
     pub link: Link,
-    /// What TCP on loopback meets in each case, in a network namespace that the run has for itself, which takes root.
+    /// Conditions of TCP on loopback in each case. The run makes them in a network namespace of its own, which needs
+    /// root.
     pub network: Option<LoopbackNetwork>,
-    /// What is varied, by name. `transport` is the transport of the link; without it, `link.transport` says that.
+    /// What is varied, by name. The factor `transport` is the transport of the link; without this factor,
+    /// `link.transport` gives the transport.
     pub factors: IndexMap<String, Factor>,
     /// Combinations of levels that make no sense.
     #[serde(default)]
@@ -87,10 +89,10 @@ pub struct Experiment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overload {
-    /// Levels of factors, where `--only` and `--set` choose no others. Whole numbers within a factor's range need not
-    /// be listed there.
+    /// Levels by factor, unless `--only` or `--set` chooses others. A whole number within a factor's `range` need not
+    /// be among the factor's `levels`.
     pub levels: IndexMap<String, Vec<Level>>,
-    /// Lines to count in the log of a service: by service, a text that is in such a line, by what it means.
+    /// Log lines to count, by service: for each meaning, a text that such lines contain.
     pub log: IndexMap<String, IndexMap<String, String>>,
 }
 
@@ -156,23 +158,23 @@ pub struct Link {
     pub to: String,
     /// Transport of the link if the factor `path` replaces `transport`. May be a template over the factors.
     pub transport: Option<String>,
-    /// The factor that says how many requests go over a connection of the link for each of the driver's; one without
-    /// it. `lasthop survey` counts those of the link.
+    /// The factor whose level is the number of requests that go over the link for each request of the driver; without
+    /// such a factor, the number is 1. `lasthop survey` counts the requests over the link.
     pub requests: Option<String>,
-    /// Requests that go over a kept connection besides, for each of the driver's: a client library may ask first
-    /// whether the connection is alive.
+    /// Additional requests that go over a kept connection of the link for each request of the driver: a client library
+    /// may ask first whether the connection is alive.
     #[serde(default)]
     pub besides: u32,
     pub proof: Option<LinkProof>,
 }
 
-/// What TCP on loopback meets. Every value may be a template over the factors.
+/// Conditions of TCP on loopback. Every value may be a template over the factors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoopbackNetwork {
-    /// Rules of the packet filter, as `nft -f` takes them. There are no others.
+    /// Rules of the packet filter, as `nft -f` takes them. The namespace has no other rules.
     pub rules: Template,
-    /// Kernel settings of the namespace, by name. One that renders to nothing is what it is in a new namespace.
+    /// Kernel settings of the namespace, by name. A setting that renders to nothing keeps the value of a new namespace.
     pub sysctls: IndexMap<String, Template>,
     /// Bytes of the largest packet on loopback [default: 65536].
     #[serde(deserialize_with = "or_template::<i64, _>")]
@@ -203,9 +205,11 @@ pub struct Factor {
     pub levels: Vec<Level>,
     /// Levels that run by default; all levels if it is missing.
     pub default: Option<Vec<Level>>,
-    /// The level that others are compared with. One factor has it: `transport`, `path`, or what else is to be compared.
+    /// The level that the others are compared with. Only the compared factor has one: `transport`, `path` or another
+    /// factor.
     pub reference: Option<Level>,
-    /// Levels that only control, such as a path that nobody who asks can choose: reports show them and advise none.
+    /// Levels that serve only as controls, such as a path that users cannot choose: reports show but never recommend
+    /// them.
     #[serde(default)]
     pub controls: Vec<Level>,
     /// Expression over the factors above this one. If it is false, this factor does not apply.
@@ -251,7 +255,8 @@ pub struct Service {
     /// `@name` or `HOST:PORT`.
     #[serde(default)]
     pub command: Vec<String>,
-    /// With `command`: how to tell the server where to listen, by transport, if it takes no such address.
+    /// With `command`: how to tell the server where to listen, by transport, if the server does not take the address
+    /// that `{{ listen }}` stands for.
     #[serde(default, deserialize_with = "by_transport")]
     #[schemars(schema_with = "listen_table")]
     pub bind: IndexMap<Transport, Listen>,
@@ -260,7 +265,8 @@ pub struct Service {
     pub connect: Connect,
     /// With `command`: when the server counts as ready [default: when it accepts a connection].
     pub ready: Option<ReadyFile>,
-    /// Transport that it listens on. Leave it out for the service that the link goes to, where the case decides.
+    /// Transport on which the service listens. Leave this key out for the service at the end of the link: the case
+    /// decides.
     #[serde(default, deserialize_with = "one_transport")]
     pub listen: Option<Transport>,
     /// How many of these servers to start, 0 (the case does not use it) to 64, each with its own address. `{{ NAME.all
@@ -334,7 +340,7 @@ pub struct Container {
 #[serde(from = "String")]
 #[schemars(with = "String")]
 pub struct ConfigFile {
-    /// The file with the template: in the folder as it is written, by the name that the user knows once it was read.
+    /// The template's file: its path in the folder as written, or, after reading, the name that the user knows.
     pub source: String,
     pub text: Template,
 }
@@ -450,14 +456,14 @@ impl Default for Defaults {
     }
 }
 
-/// Whose rights a server has where lasthop is root.
+/// The rights of a server if lasthop runs as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunAs {
-    /// Those of lasthop, for a server that cannot do without them.
+    /// lasthop's own rights, for a server that needs them.
     #[serde(rename = "self")]
     Own,
-    /// Those of `nobody` in containers, too, for a server that refuses to run as root.
+    /// The rights of `nobody`, in containers too, for a server that refuses to run as root.
     Unprivileged,
 }
 
@@ -473,8 +479,8 @@ pub struct Recipe {
     pub digests: Digests,
     /// What it is, in a few words.
     pub summary: String,
-    /// What must be true where its configuration is copied to, a sentence each without a full stop. May be templates;
-    /// one that comes out empty is left out.
+    /// Conditions under which a copy of the configuration works elsewhere, each a sentence without a full stop. May be
+    /// templates; a condition that renders to nothing is left out.
     #[serde(default)]
     pub conditions: Vec<Template>,
     pub program: Program,
@@ -512,25 +518,27 @@ pub struct Start {
     /// Environment variables in addition to those that lasthop passes on. May be templates.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
-    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They have lasthop's own
-    /// rights even where the server gets those of `nobody`, which can then not change what they make. Their working
-    /// directory has the service's files.
+    /// Commands that build something, such as the server's program, in `{{ run_cache }}`. They run with lasthop's own
+    /// rights even if the server runs as `nobody`, so that the server cannot change the result. Their working directory
+    /// has the service's files.
     #[serde(default)]
     pub build: Vec<Vec<String>>,
     /// Commands that prepare the service's directory, after those of `build`. Each runs to its end before the server
     /// starts.
     #[serde(default)]
     pub prepare: Vec<Vec<String>>,
-    /// The longest that each of these commands may take [default: `120s`].
+    /// Time limit of each command of `build` and `prepare` [default: `120s`].
     pub prepare_timeout: Option<Time>,
-    /// Whose rights the server and its preparation have where lasthop is root. Without it these are those of `nobody`,
-    /// except in a stack with containers, where the engine decides.
+    /// The rights of the server and its preparation if lasthop runs as root. If this key is missing, they have the
+    /// rights of `nobody`, except in a stack with containers, where the engine decides.
     pub run_as: Option<RunAs>,
-    /// It makes shared memory that stays when it is killed: the server and each command of its preparation get System V
-    /// memory and a `/dev/shm` of their own, which end with them. An engine does that for its containers.
+    /// Whether the server makes shared memory that stays when the server is killed. If so, the server and each command
+    /// of its preparation get System V memory and a `/dev/shm` of their own, which end with them. In a container, the
+    /// engine does that anyway.
     #[serde(default)]
     pub own_memory: bool,
-    /// Its configuration files may name variables of its environment, as `${NAME}`. In a Pod that is where it listens.
+    /// Whether the server's configuration files may name environment variables, as `${NAME}`. In a Pod, such a variable
+    /// has the address to listen on.
     #[serde(default)]
     pub reads_variables: bool,
 }
@@ -549,7 +557,7 @@ pub struct ReadyFile {
     pub status: Option<u16>,
     /// For `command`: the command. The server is ready when it exits with 0. May be templates.
     pub command: Option<Vec<String>>,
-    /// The longest that it may take [default: `10s`].
+    /// Time limit for the server to become ready [default: `10s`].
     pub timeout: Option<Time>,
 }
 
@@ -605,27 +613,27 @@ pub struct Listen {
     #[serde(default)]
     #[schemars(extend("default" = ""))]
     pub config: Template,
-    /// What client libraries of the server take: `{{ SERVICE.url }}` and `{{ SERVICE.dsn }}` for other services. May be
-    /// a template.
+    /// The server's URL for client libraries, which other services get as `{{ SERVICE.url }}` and `{{ SERVICE.dsn }}`.
+    /// May be a template.
     pub url: Option<Template>,
     /// For Unix sockets: the file name of the socket, if the server does not let you choose it.
     #[schemars(extend("pattern" = "^[A-Za-z0-9._-]+$"))]
     pub file: Option<String>,
-    /// For TLS: path below `runtime` of what clients should trust, if the server has its own certificates instead of
-    /// the run's.
+    /// For TLS: path below `runtime` of the certificate authority that clients should trust, if the server has its own
+    /// certificates instead of the run's.
     pub authority: Option<PathBuf>,
 }
 
-/// The form of `{{ SERVICE.address }}` in its files.
+/// The form of `{{ SERVICE.address }}` in the server's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
-    /// With `{{ path }}` for the socket's path [default: unix:{{ path }}].
+    /// Form for a Unix socket, with `{{ path }}` for the socket's path [default: unix:{{ path }}].
     pub unix: Option<String>,
-    /// With `{{ name }}` for the name of an abstract socket (default: `unix:@{{ name }}`).
+    /// Form for an abstract socket, with `{{ name }}` for the socket's name (default: `unix:@{{ name }}`).
     #[serde(rename = "abstract")]
     pub abstract_: Option<String>,
-    /// With `{{ address }}`, or `{{ host }}` and `{{ port }}` [default: {{ address }}].
+    /// Form for TCP, with `{{ address }}`, or `{{ host }}` and `{{ port }}` [default: {{ address }}].
     pub tcp: Option<String>,
 }
 

@@ -122,7 +122,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(3);
 /// Repetitions of each load.
 const OVERLOAD_ROUNDS: u32 = 3;
-/// Usual maximum of the time of a round of one case besides its trials, and of a trial besides its stages.
+/// Usual maximum time that a round of one case takes besides its trials, and that a trial takes besides its stages.
 const START: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(3);
 /// The most threads of the driver that are chosen automatically.

@@ -221,7 +221,7 @@ mod tests {
         assert!(Fields::parse(&FORMAT.replace("skaddr", "other")).is_none());
     }
 
-    /// As root; other users are refused.
+    /// Only root may open the events.
     #[test]
     fn whoever_connects_is_told() {
         let Ok(mut connects) = Connects::open() else {

@@ -12,7 +12,7 @@ const TABLE_MAX: u64 = 128 << 20;
 /// Maximum bytes read of a name.
 const NAME_MAX: u64 = 1024;
 
-/// Bytes of a header and of the entries of its tables, in a file of 64 bits.
+/// Bytes of the header of a 64-bit file, and of an entry of each of its tables.
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 const SECTION: usize = 64;
@@ -103,7 +103,7 @@ impl Range {
 #[derive(Clone, Copy)]
 struct Symbol {
     value: u64,
-    /// 0 if unknown.
+    /// Bytes of the symbol's code; 0 if unknown.
     size: u64,
     name: u32,
 }

@@ -221,7 +221,7 @@ impl Profiler {
     }
 }
 
-/// Whether to report a role: a kernel that did nothing by itself is none.
+/// Whether to report a role: every role, but kernel work only if there was any.
 fn is_worth(name: &str, role: &RoleProfile) -> bool {
     name != KERNEL || *role != RoleProfile::default()
 }

@@ -177,7 +177,7 @@ fn read(folder: &OwnedFd, path: &str) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// `include/linux/interrupt.h`.
+/// Name of a softirq by its vector (`include/linux/interrupt.h`).
 fn softirq(vector: u32) -> String {
     const NAMES: [&str; 10] = [
         "high", "timer", "net-tx", "net-rx", "block", "irq-poll", "tasklet", "sched", "hrtimer", "rcu",

@@ -359,8 +359,8 @@ pub fn decode(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
-/// A URL or a request's target with [`HIDDEN`] in place of parameters that are likely to be secret: for records, which
-/// leave the secrets to be asked for again.
+/// A URL or a request's target with [`HIDDEN`] in place of parameters that are likely to be secret: for records, so
+/// that the secrets must be given again.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
     with_parameters(url, |key, value| {

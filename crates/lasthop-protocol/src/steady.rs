@@ -7,7 +7,7 @@ use lasthop_trial::{histogram::Histogram, options::Model, result::TrialResult};
 use crate::spec::Spec;
 
 /// Little's law over trials of a case: the mean number of requests under way is their mean time multiplied by the
-/// throughput. In a closed loop that number is also known otherwise.
+/// throughput. In a closed loop, the connections and the pipeline also give this number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Little {
     /// Mean requests under way, by the law.
@@ -18,15 +18,15 @@ pub struct Little {
 
 /// Tolerance of the law, as a share: trials have edges.
 const TOLERANCE: f64 = 0.1;
-/// Requests at the edges of a phase are few if there are this many times as many others: a 99th percentile does not
-/// need them.
+/// Least ratio of timed requests to those without a time, at the edges of a phase, for which a 99th percentile is
+/// valid.
 const FEW: u64 = 100;
 /// Maximum time of closing a connection and opening the next one, besides their requests, in nanoseconds.
 const CLOSING_NS: f64 = 100_000.0;
 
 impl Little {
-    /// `None` without latencies, and for a load whose number of requests under way is unknown (an open loop, or without
-    /// replies).
+    /// Applies the law to trials of a case. `None` without latencies, and for a load whose number of requests under way
+    /// is unknown (an open loop, or without replies).
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialResult>, spec: &Spec) -> Option<Self> {
         if spec.model != Model::Closed || spec.protocol.receipt().is_some() {
             return None;
@@ -72,10 +72,10 @@ impl Little {
     }
 }
 
-/// Minimum length of a trial, as a multiple of the slow replies of its case.
+/// Minimum length of a trial, as a multiple of the time of its case's slow replies.
 pub const LEAST_TRIALS: u64 = 3;
 
-/// Share of all connections' time that slow replies, and longer ones, take.
+/// Slow replies, together with all longer ones, take this share of the time of all connections.
 const SLOW: f64 = 0.1;
 
 /// Time of the slow replies of a case. A single disturbed trial does not decide it.

@@ -68,7 +68,7 @@ impl TrialPhases {
 pub enum Reply {
     /// The driver's first line.
     Hello {
-        /// Version of these lines: 1.
+        /// Version of the line protocol: 1.
         protocol: u32,
         /// The driver's name.
         driver: String,

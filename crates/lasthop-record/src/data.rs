@@ -16,7 +16,7 @@ pub struct RunData {
     pub header: RunHeader,
     /// `None` if the run died before its first round had started.
     pub environment: Option<Environment>,
-    /// In the order of the run.
+    /// Trials, rounds, failures and resumptions, in the order of the run.
     pub records: Vec<TrialRecord>,
     /// Profile trials, in the order of the run; empty unless the run is explained.
     pub profiles: Vec<ProfileRecord>,
@@ -181,7 +181,8 @@ impl RunData {
         found
     }
 
-    /// How many reports this run has: the final one, and one for each orderly end with results before.
+    /// The number of reports of this run: the final one, and one for each earlier part that ended in order with
+    /// results.
     pub fn reports(&self) -> u32 {
         let first = self.trials().next().map(|trial| trial.at_ns);
         let earlier = self

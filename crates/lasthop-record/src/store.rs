@@ -43,9 +43,9 @@ fn cannot_read(path: &Path) -> impl Fn(io::Error) -> String {
 pub enum State {
     /// The run has ended in order.
     Complete,
-    /// Its lasthop is still alive.
+    /// The lasthop that writes the record is still alive.
     Running,
-    /// Its lasthop died before the end.
+    /// The lasthop that wrote the record died before the end of the run.
     CutOff,
 }
 

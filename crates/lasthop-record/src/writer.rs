@@ -41,7 +41,7 @@ fn cannot_write(path: &Path) -> impl Fn(io::Error) -> WriteError {
 pub struct Writer {
     directory: PathBuf,
     trials: File,
-    /// Seals files that `lasthop resume` relies on; `None` if that would prove nothing.
+    /// Seals files that `lasthop resume` relies on; `None` if seals would prove nothing.
     key: Option<Key>,
     /// Locked while the run lives, so that readers can tell a running record from one that was cut off.
     _lock: File,

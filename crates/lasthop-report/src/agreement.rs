@@ -260,7 +260,8 @@ fn a_contradiction_is_found() {
 struct World {
     rates: [f64; 3],
     noise: [f64; 3],
-    /// Share of disturbed trials, and the factor by which a disturbance slows a case down, by its place.
+    /// Share of disturbed trials, and the largest share of the rate that a disturbance takes in the third case. The
+    /// first case loses a third of this share, the second two thirds.
     disturbed: f64,
     slowed: f64,
     stalls: f64,

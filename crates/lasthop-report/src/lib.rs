@@ -4,7 +4,8 @@
 //! [`wording`] its sentences, and [`units`] its numbers. Reports for machines (`json`, `csv`) write the summary itself,
 //! or every trial. Nothing here measures, reads or prints.
 //!
-//! [`text`] is the only door for foreign text. [`configuration`] shows the configurations of the measured servers.
+//! Foreign text enters a report only through [`text`]. [`configuration`] shows the configurations of the measured
+//! servers.
 
 pub mod across;
 mod again;

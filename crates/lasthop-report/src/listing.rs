@@ -22,7 +22,7 @@ use super::{
 pub struct Runs<'a> {
     /// `lasthop-runs/1`
     pub schema: &'static str,
-    /// Oldest first.
+    /// The runs, oldest first.
     pub runs: &'a [RunEntry],
 }
 
@@ -31,15 +31,15 @@ pub struct Runs<'a> {
 pub struct RunEntry {
     pub run: String,
     pub experiment: String,
-    /// When it began: UTC, by ISO 8601.
+    /// Start of the run in UTC, ISO 8601.
     pub started: String,
-    /// The same for people.
+    /// Start of the run, for people.
     #[serde(skip)]
     pub when: String,
     pub state: RunState,
-    /// Whether it is proven to be made with this data folder; if not, it is foreign.
+    /// Whether the record is proven to be made with this data folder; if not, it is foreign.
     pub is_own: bool,
-    /// What its files take on the disk.
+    /// Disk space of the record, in bytes.
     pub bytes: u64,
     /// The result in a sentence, or why the record cannot be read; empty if unknown.
     pub headline: String,
@@ -49,7 +49,7 @@ pub struct RunEntry {
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
     Complete,
-    /// Its lasthop is still alive.
+    /// The lasthop that writes the record is still alive.
     Running,
     /// Stopped by a signal, with its end recorded.
     Interrupted,

@@ -68,23 +68,23 @@ struct Data<'a> {
 #[derive(Serialize, JsonSchema)]
 struct GroupData<'a> {
     setting: String,
-    /// Whether latencies are response times, which are then what is compared.
+    /// Whether latencies are response times; cases are then compared by response time.
     open: bool,
     cases: Vec<CaseData<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct CaseData<'a> {
-    /// Its name in the record.
+    /// Name of the case in the record.
     case: &'a str,
-    /// Its name in its group.
+    /// Name of the case in its group.
     label: String,
     plots: Option<&'a CasePlots>,
     cost: Vec<Cost<'a>>,
     matter: Option<Matter>,
 }
 
-/// What a role costs per correct reply, in microseconds.
+/// CPU time and run delay of a role per correct reply, in microseconds.
 #[derive(Serialize, JsonSchema)]
 struct Cost<'a> {
     role: &'a str,
@@ -93,7 +93,7 @@ struct Cost<'a> {
     waiting: Option<f64>,
 }
 
-/// What a difference is worth.
+/// The savings of a case against its reference.
 #[derive(Serialize, JsonSchema)]
 struct Matter {
     reference: String,
@@ -103,15 +103,15 @@ struct Matter {
     cores: f64,
 }
 
-/// Microseconds per request.
+/// A saving of time or CPU time, in microseconds per request.
 #[derive(Serialize, JsonSchema)]
 struct Worth {
     verdict: &'static str,
-    /// Low end, estimate, high end.
+    /// The saving: low end, estimate, high end.
     saved: [f64; 3],
-    /// What a request of the reference takes.
+    /// Time or CPU time of a request in the reference.
     spent: f64,
-    /// Whether it holds for a handler: not if requests queued.
+    /// Whether the saving can be compared with the time of a handler; false if requests queued.
     advises: bool,
 }
 

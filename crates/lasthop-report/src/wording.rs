@@ -51,8 +51,8 @@ impl Quantity {
     }
 }
 
-/// The advice that decides these comparisons, or those that a longer run can decide: the missing time, and the option
-/// that grants it. The run took `spent` of a budget of `allowed`, both in seconds.
+/// Advice for deciding these comparisons, or those of them that a longer run can decide: the missing time, and the
+/// option that grants it. The run took `spent` of a budget of `allowed`, both in seconds.
 #[must_use]
 pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String {
     if undecided.iter().all(|comparison| comparison.one_start) {
@@ -81,8 +81,8 @@ pub fn more_time(undecided: &[&Comparison], spent: f64, allowed: f64) -> String 
     }
 }
 
-/// What so many more seconds would do, the `gain`, with the option that grants them: a larger budget than the one that
-/// was allowed, which was not enough.
+/// Says what `more_seconds` would bring, the `gain`, and the option that grants them: a budget larger than `allowed`,
+/// which was not enough. The run took `spent` seconds.
 #[must_use]
 pub fn with_more_time(more_seconds: f64, spent: f64, allowed: f64, gain: &str) -> String {
     const DAY: f64 = 86_400.0;

@@ -227,7 +227,8 @@ fn condition(run: &StudyRun, levels: &Levels) -> Levels {
     wanted
 }
 
-/// The mean of logarithms; errors add up in squares. Zero width if a ratio has no width, and `None` without ratios.
+/// The geometric mean of ratios; errors of their logarithms combine in quadrature. Zero width if a ratio has no width,
+/// and `None` without ratios.
 fn geometric_mean(ratios: &[Interval]) -> Option<Interval> {
     if let [only] = ratios {
         return Some(*only);

@@ -24,21 +24,21 @@ pub struct Repetition {
     pub published_environment: StudyEnvironment,
     /// The study's method in a sentence.
     pub published_method: String,
-    /// What its method could not see.
+    /// What the study's method could not see or mixed up.
     pub missed: Vec<Missed>,
     /// Version of lasthop.
     pub lasthop: String,
-    /// When it began, RFC 3339.
+    /// Start of the repetition, RFC 3339.
     pub started: String,
     pub seconds: f64,
     /// Seconds for measuring by lasthop's method.
     pub budget_seconds: f64,
-    /// Where it ran here; `None` if nothing could run.
+    /// Where the study was repeated; `None` if nothing could run.
     pub environment: Option<Environment>,
     pub parts: Vec<Part>,
-    /// One for each published figure.
+    /// A row for each published figure.
     pub figures: Vec<FigureRow>,
-    /// One for each published comparison.
+    /// A row for each published comparison.
     pub claims: Vec<ClaimRow>,
 }
 
@@ -47,14 +47,14 @@ pub struct Repetition {
 pub struct Part {
     pub runs: String,
     pub experiment: String,
-    /// Why it was not repeated.
+    /// Why the experiment was not repeated; `None` if it was.
     pub skipped: Option<String>,
-    /// Whether the reason is a missing program, which may be there next time.
+    /// Whether the experiment was skipped because of a missing program, which may be there next time.
     #[serde(default)]
     pub missing: bool,
     /// The study's method as it was carried out.
     pub method: Option<String>,
-    /// How it was shortened, if it was.
+    /// How the method was shortened; `None` if it was not.
     pub shortened: Option<String>,
     /// The record of the study's method; in results of earlier versions one per condition.
     pub method_records: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Part {
     /// The levels of lasthop's method, if they differ from the study's, and how many blocks.
     #[serde(default)]
     pub design: Option<String>,
-    /// What the study could not do, if the part is about that.
+    /// What the study could not do and this part does; `None` if the part repeats published figures.
     #[serde(default)]
     pub beyond: Option<String>,
     /// What lasthop's method found in addition to the published figures.
@@ -73,8 +73,8 @@ pub struct Part {
     pub failures: Vec<String>,
     /// Why the figures differ, from facts about these runs.
     pub why: Vec<Note>,
-    /// Where the CPU time of a request goes, and by which layers the conditions differ: a paragraph for each comparison that
-    /// the study drew. Empty unless it was asked for.
+    /// Where the CPU time of a request goes, and by which layers the conditions differ: a paragraph for each comparison
+    /// that the study drew. Empty unless layers were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,
 }
@@ -127,9 +127,9 @@ impl From<Interval> for Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FigureRow {
     pub figure: Figure,
-    /// By the study's method, averaged as the study did.
+    /// The figure by the study's method, averaged as the study did.
     pub method: Option<Value>,
-    /// By lasthop's method.
+    /// The figure by lasthop's method.
     pub lasthop: Option<Value>,
 }
 
@@ -142,7 +142,7 @@ pub struct ClaimRow {
     #[serde(flatten)]
     pub ratios: Ratios,
     pub word: Word,
-    /// Why it is this word, where the ratios do not tell.
+    /// Reason for the verdict, or a caution about it; `None` if the ratios explain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
@@ -152,7 +152,7 @@ pub struct ClaimRow {
 pub struct Ratios {
     pub method: Option<f64>,
     pub lasthop: Option<Value>,
-    /// What lasthop's ratio rests on.
+    /// The sample behind lasthop's ratio.
     #[serde(default)]
     pub sample: Option<Sample>,
 }
@@ -191,9 +191,9 @@ pub enum Word {
     SignUndecided,
     /// The whole interval contradicts the claim.
     Refuted,
-    /// The interval has room for both, or it rests on too little.
+    /// The interval neither confirms nor excludes the claim, or there is too little data.
     Undecided,
-    /// Nothing here answers it.
+    /// No result here answers the claim.
     NotRepeated,
 }
 

@@ -30,9 +30,9 @@ use lasthop_trial::{address::Address, failure::Failure, options::Reuse, result::
 
 #[derive(Clone, Debug)]
 pub struct CompareRequest {
-    /// The first is the reference.
+    /// The endpoints to compare; the first is the reference.
     pub endpoints: Vec<EndpointRequest>,
-    /// Whether each reply must have what the first ones have in common.
+    /// Whether each reply must have what the sampled replies have in common.
     pub learn: bool,
     /// Why replies are not checked, if the user asked for that.
     pub unchecked: Option<String>,
@@ -107,7 +107,7 @@ impl Examined {
     }
 }
 
-/// Sends every endpoint two requests, and finds the process that replies.
+/// Samples the replies of every endpoint, and finds the process that sends them.
 ///
 /// # Errors
 /// An endpoint is not on this machine, gives no correct reply, or replies unlike the first. After `go_on` returns
@@ -306,7 +306,7 @@ fn unlike<'a>(name: &str, one: &'a [Vec<u8>], other: &'a [Vec<u8>]) -> Option<(&
     Some((mine, theirs))
 }
 
-/// Short texts are shown in full.
+/// The difference of two values of a trait. Short texts are shown in full.
 fn difference(name: &str, one: &[u8], other: &[u8]) -> Difference {
     const SHORT: usize = 60;
     let plain = |text: &[u8]| {

@@ -45,7 +45,7 @@ pub enum Event<'a> {
     Stopping { services: usize },
     /// The guard ends what still runs and removes the sandbox.
     Clearing { guard: i32 },
-    /// The guard was lost, which ends the run, or does not end.
+    /// The guard was lost, which ends the run, or the guard does not end.
     GuardFailed(&'a GuardError),
     /// The packet filter has rules of a container engine that it did not have before the run.
     RulesLeft {

@@ -15,7 +15,7 @@ use lasthop_system::{command, interrupt, listener, process::Stat};
 
 /// The most time for the restart command, and again for every endpoint to answer, if the budget has that much left.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The least time for each, even if the budget is nearly spent: no server is left half restarted.
+/// The least time for each part of a restart, even if the budget is nearly spent: no server is left half restarted.
 const LEAST: Duration = Duration::from_secs(5);
 
 /// The time for each part of a restart, given the rest of the budget.

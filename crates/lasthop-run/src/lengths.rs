@@ -19,12 +19,12 @@ use lasthop_trial::{Histogram, TrialResult};
 /// Lengths of longer trials as multiples of the slow replies: the measure phase, and the warm-up.
 const TRIAL: u64 = LEAST_TRIALS + 1;
 const WARM_UP: u64 = 2;
-/// The drain after the measure phase, in the same unit.
+/// The drain after the measure phase, as a multiple of the slow replies.
 const DRAIN: u64 = 1;
 /// The least number of blocks for which the budget must have room.
 const LEAST_BLOCKS: u64 = 4;
-/// The least number if replies may have waited for a CPU that others had. Replies then scatter most, and few blocks say
-/// nothing.
+/// The least number of blocks if replies may have waited for a CPU that others had. Such replies scatter most, and few
+/// blocks say nothing.
 const LEAST_BLOCKS_DISTURBED: u64 = 20;
 /// CPUs used by others from which a trial counts as disturbed. The kernel counts in ticks; one tick is 0.2 of 50 ms.
 const DISTURBED: f64 = 0.25;
@@ -60,7 +60,7 @@ pub fn check_room(replies: &[u64], budget_ns: u64) -> Result<(), String> {
 
 #[derive(Debug)]
 pub struct Lengths {
-    /// `None` if all trials are as long as the settings say.
+    /// Groups of compared cases, by index; `None` if all trials are as long as the settings say.
     groups: Option<Vec<Vec<usize>>>,
     usual: TrialPhases,
     /// Lengths by index of the case.
@@ -148,8 +148,8 @@ impl Lengths {
         self.groups.is_some() && slow_ns(result) * LEAST_TRIALS > self.phases[case].measure_ns
     }
 
-    /// Takes the slow replies that two warm-ups share as the case's own. `taken` is the CPU use of others meanwhile, in
-    /// CPUs.
+    /// Learns the slow replies of a case from two warm-ups: the faster one counts. `taken` is the CPU use of others
+    /// meanwhile, in CPUs.
     pub fn expect(&mut self, case: usize, [one, other]: [&TrialResult; 2], taken: f64) {
         let expected = &mut self.replies(case, taken).expected;
         *expected = slow_ns(one).min(slow_ns(other)).max(*expected);
@@ -173,8 +173,8 @@ impl Lengths {
         }
     }
 
-    /// Lengthens trials of cases that `run` and whose replies are too slow, as far as the rest of the `budget` holds a
-    /// few blocks of all cases. Returns whether any became longer.
+    /// Lengthens trials of cases that run (`runs`) and whose replies are too slow, as far as the rest of the `budget`
+    /// holds a few blocks of all cases. Returns whether any became longer.
     pub fn adapt(&mut self, budget: Duration, runs: impl Fn(usize) -> bool) -> bool {
         let Some(groups) = self.groups.take() else { return false };
         let budget = budget.as_nanos() as u64;
@@ -220,7 +220,8 @@ impl Lengths {
     }
 }
 
-/// A send that waits for the receiver is no reply: a longer trial would not show more of it.
+/// Latencies of a trial's replies. `None` without replies: a longer trial would not show more of a send that waits for
+/// the receiver.
 fn replies(result: &TrialResult) -> Option<&Histogram> {
     result.latency().filter(|_| result.one_way.is_none())
 }

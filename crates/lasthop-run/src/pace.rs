@@ -23,7 +23,7 @@ const EXPECTED_ROUNDS: f64 = 6.0;
 const NEAR: f64 = 1.05;
 /// The fewest rounds: one more than a check of the precision needs.
 const FEWEST: f64 = 5.0;
-/// A block and its reverse.
+/// Blocks of a pair: a block and its reverse.
 const PAIR: u32 = 2;
 /// The most blocks in a round, so that a run that is cut off has several rounds.
 const MOST: u32 = 1_000;
@@ -78,7 +78,7 @@ impl Pace {
     }
 }
 
-/// Rounds are of equal length, and the last ends with the budget.
+/// The number of blocks for a round, so that rounds are of equal length and the last ends with the budget.
 fn blocks(budget: Duration, left: Duration, start: Duration, block: Duration, luck: f64) -> u32 {
     // Nothing is 0, because all but `left` are divisors.
     let [budget, left, start, block] = [budget, left, start, block].map(|time| time.as_secs_f64().max(1e-6));
@@ -108,7 +108,8 @@ fn narrowest(budget: f64, start: f64, pair: f64, luck: f64) -> f64 {
         .map_or(1.0, |(pairs, _)| *pairs)
 }
 
-/// The median of the last durations: a machine gets slower, or a group of cases leaves.
+/// The median of the last durations. Earlier ones do not count, because a machine may get slower or a group of cases
+/// may leave.
 fn median(times: &[Duration]) -> Option<Duration> {
     let mut last: Vec<Duration> = times.iter().rev().take(9).copied().collect();
     last.sort_unstable();

@@ -19,7 +19,7 @@ use lasthop_system::{digest, executable::own_executable};
 /// The programs of every recipe in the plan's stacks.
 #[derive(Debug)]
 pub struct Programs {
-    /// By recipe, or by name of the container engine or the image.
+    /// Programs by recipe, or by name of the container engine or the image.
     found: BTreeMap<String, Result<Located, LocateError>>,
     tools: BTreeMap<String, Located>,
 }

@@ -164,7 +164,7 @@ impl RunningDriver {
 
 /// The longest measure phase of a warm-up trial, in nanoseconds.
 const WARM_NS: u64 = 20_000_000;
-/// The longest if replies are few.
+/// The longest measure phase of a second warm-up trial, if the first had few replies, in nanoseconds.
 const FEW_NS: u64 = 50_000_000;
 /// The longest trial that settles a server, in nanoseconds. Ctrl-C is noticed between trials.
 const SETTLE_NS: u64 = 1_000_000_000;

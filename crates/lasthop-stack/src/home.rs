@@ -11,7 +11,7 @@ use std::{
 use lasthop_model::manager::LANGUAGES;
 use lasthop_system::{files, owner};
 
-/// Folders in the data folder, besides those of languages.
+/// Folders that lasthop makes in the data folder, besides one for each language.
 const MADE: [&str; 7] = ["runs", "experiments", "services", "repro", "selftest", "check", "cache"];
 
 /// The data folder. It may not exist yet.

@@ -152,7 +152,7 @@ impl Locator {
         ))
     }
 
-    /// Sets the experiment's name in advice: an experiment in a folder is set up by its path.
+    /// Sets the argument of `lasthop setup` in advice: for an experiment in a folder, the path of the folder.
     #[must_use]
     pub fn called(self, experiment: String) -> Self {
         Self { experiment, ..self }
@@ -192,7 +192,7 @@ impl Locator {
         program.lasthop || self.find(recipe, program).is_ok()
     }
 
-    /// lasthop itself, or the file given for it. If lasthop's file was replaced since it started, the link in `/proc`.
+    /// The program given for lasthop, or else lasthop's own executable.
     fn lasthop(&self, recipe: &str) -> Result<Located, LocateError> {
         let given = self.given([recipe, "lasthop"].into_iter())?;
         Ok(Located {

@@ -45,9 +45,9 @@ pub fn is_possible(spec: &Spec) -> bool {
     !spec.protocol.kind().own
 }
 
-/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats it on an address of the same kind. A
-/// driver of the account `driver`, lasthop's own if `None`, can reach that. Waiting for the reply ends when `go_on`
-/// returns false.
+/// Gets a reply from the real endpoint of `spec`, and starts a server that repeats the reply on an address of the same
+/// kind. A driver of the account `driver`, lasthop's own if `None`, can reach the address. Waiting for the reply ends
+/// when `go_on` returns false.
 pub fn start(
     guard: &Guard,
     sandbox: &Sandbox,

@@ -115,7 +115,8 @@ pub fn is_possible() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
-/// Everything allocated in advance, so that a child can open the passage between fork and exec.
+/// Access to files in closed folders, with all memory allocated in advance, so that a child can open the passage
+/// between fork and exec.
 #[derive(Debug, Default)]
 pub struct Passage {
     closed: BTreeSet<CString>,

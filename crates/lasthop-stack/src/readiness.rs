@@ -16,7 +16,7 @@ use super::{
     guard::{GuardError, GuardedChild},
 };
 
-/// The pause between checks grows from the first value to the second.
+/// The pause after the first check. Later pauses grow up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest time for one check.
@@ -67,7 +67,7 @@ pub(super) fn timed_out(after: Duration, last: &str) -> String {
     )
 }
 
-/// One check. `Ok(Err(text))` says why it failed.
+/// Performs one check. `Ok(Err(text))` says why the check failed.
 fn ask(
     check: &ReadyCheck,
     endpoint: &Endpoint,
@@ -148,7 +148,7 @@ fn get(mut stream: impl Read + Write, path: &str) -> io::Result<u16> {
     })
 }
 
-/// `HTTP/1.1 200`
+/// The status in the first bytes of a reply, such as `HTTP/1.1 200`.
 fn parse_status(head: &[u8; 12]) -> Option<u16> {
     let text = std::str::from_utf8(head).ok()?;
     let (version, status) = text.split_once(' ')?;

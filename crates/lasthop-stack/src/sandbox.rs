@@ -48,8 +48,8 @@ pub const SANDBOX_VARIABLE: &str = "LASTHOP_SANDBOX";
 const FILES: &str = "files";
 /// Folder in the sandbox for what root's clients of services use, by stack and service.
 const OUTSIDE: &str = "at";
-/// Cache folders in the sandbox, shared by services of a recipe: one each for another account, for lasthop's own, and
-/// for containers. Services never execute files that another kind wrote.
+/// Cache folders in the sandbox, shared by the services of a recipe: one for services of another account, one for
+/// services of lasthop's own account, and one for containers. No service executes files from another of these folders.
 const CACHE: &str = "cache";
 const OWN_CACHE: &str = "own-cache";
 const CONTAINER_CACHE: &str = "container-cache";
@@ -196,7 +196,8 @@ impl Sandbox {
         })
     }
 
-    /// The folders and their contents stay lasthop's own until [`hand_over`].
+    /// Makes a service's directories and chooses its address. The folders and their contents stay lasthop's own until
+    /// [`hand_over`].
     fn bind_service(
         &self,
         record: PathBuf,
@@ -455,7 +456,7 @@ pub(super) fn hand_over(binding: &ServiceBinding) -> Result<(), String> {
     given(&binding.runtime, |folder| folder.give(Some(user), Some(group)))
 }
 
-/// Checks a path against the kernel's limit.
+/// Returns the path if the kernel accepts its length for a Unix socket.
 pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
     let length = path.as_os_str().len();
     if length <= UNIX_NAME_MAX {
@@ -468,7 +469,7 @@ pub fn socket_path(path: PathBuf) -> Result<PathBuf, String> {
     ))
 }
 
-/// A free address of the same kind: this path, this abstract name, or a port of the same host.
+/// A free address of the kind of `like`: the path `path`, the abstract name `name`, or a port of the same host.
 pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Address, String> {
     match like.ip() {
         // A port that is free for TCP is hardly ever taken for UDP; otherwise the start fails.

@@ -22,8 +22,8 @@ use rustix::fs::Mode;
 
 use super::{home::Home, locate};
 
-/// The working directory of package managers and programs, some of which execute files in it: the user's may be a
-/// stranger's.
+/// The working directory of package managers and programs. Some of them execute files in it, so the user's working
+/// directory, which may belong to a stranger, is not used.
 pub(super) const NEUTRAL: &str = "/";
 /// The longest time for a query to a package manager.
 const QUESTION: Duration = Duration::from_secs(60);
@@ -286,7 +286,8 @@ fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Standard output and error share a pipe, which keeps their order. Standard input stays the terminal, for sudo.
+/// Runs a command. Standard output and error share a pipe, which keeps their order. Standard input stays the terminal,
+/// for sudo.
 fn run(command: &[String], output: &mut dyn FnMut(&str)) -> io::Result<ExitStatus> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let (reader, writer) = io::pipe()?;

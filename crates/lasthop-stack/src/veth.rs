@@ -14,7 +14,7 @@ pub fn remove(sandbox: &Path) -> bool {
     sandbox.join(RECORD).exists() && ip(None, &["link", "delete", &link_name(sandbox)]).is_ok()
 }
 
-/// `lh-abcdef` for `lasthop-abcdef`, because names of links have at most 15 bytes.
+/// Name of the outer link: `lh-abcdef` for the sandbox `lasthop-abcdef`, because names of links have at most 15 bytes.
 pub fn link_name(sandbox: &Path) -> String {
     let name = sandbox.file_name().unwrap_or_default().to_string_lossy();
     format!(

@@ -31,7 +31,7 @@ pub enum Crossing {
     Beyond,
     /// The logarithm of the size at the crossing.
     At(Estimate),
-    /// By its estimates, the effect is below or above at every size, but the intervals allow other places.
+    /// The estimates have no crossing between the measured sizes, but the intervals do not exclude one.
     Open,
 }
 

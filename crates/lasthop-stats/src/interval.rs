@@ -122,7 +122,7 @@ impl Interval {
         self.high > self.low
     }
 
-    /// Whether the sign is known.
+    /// Whether the interval excludes 0, so that the sign of the value is known.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.low > 0.0 || self.high < 0.0

@@ -127,7 +127,7 @@ fn variance(one: &Estimate, deviation: f64) -> f64 {
     one.standard_error.powi(2).max(f64::MIN_POSITIVE.sqrt()) + deviation * deviation
 }
 
-/// Degrees of freedom of that variance (F. E. Satterthwaite, *Biometrics* 2, 1946).
+/// Degrees of freedom of [`variance`] (F. E. Satterthwaite, *Biometrics* 2, 1946).
 fn certainty(one: &Estimate, deviation: f64) -> f64 {
     one.freedom * (variance(one, deviation) / variance(one, 0.0)).powi(2)
 }

@@ -54,7 +54,7 @@ pub struct Merged {
     sizes: Vec<usize>,
     /// Ascending values, each with the end of its entries, which begin at the end of the previous value's.
     values: Vec<(u64, usize)>,
-    /// The entries: a unit, and its count of a value.
+    /// The unit of each entry. `counts` has how often the entry's value occurs in the unit.
     units: Vec<u32>,
     counts: Vec<u64>,
     /// Total count of each unit.
@@ -169,7 +169,7 @@ struct Walk<'a> {
     quantile: f64,
     /// Index of the value at which walks start.
     start: usize,
-    /// Count of each unit up to and including that value.
+    /// Count of each unit up to and including the value at `start`.
     up_to_start: Vec<u64>,
 }
 

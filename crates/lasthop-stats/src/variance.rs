@@ -21,7 +21,7 @@ impl Components {
         self.between / (self.between + self.within)
     }
 
-    /// Luck's share in the variance of a round's mean over so many blocks, 0 to 1.
+    /// Luck's share in the variance of the mean of a round with this number of blocks, 0 to 1.
     #[must_use]
     pub fn luck(&self, blocks: f64) -> f64 {
         self.between / (self.between + self.within / blocks)

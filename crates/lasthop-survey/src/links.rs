@@ -23,8 +23,8 @@ pub const SCHEMA: &str = "lasthop-survey/1";
 
 /// Digits of a container's id, used in place of an unknown name.
 const SHORT_ID: usize = 12;
-/// Turns of a short connection: about one is a single request. More may include a handshake or a login, which are
-/// negligible among many.
+/// The most turns of a short connection with a single request. More turns may include a handshake or a login, which are
+/// negligible from [`MANY`] turns on.
 const ONE_REQUEST: f64 = 1.2;
 const MANY: f64 = 50.0;
 /// The ratio of segments from which the rarer direction carries no replies.

@@ -542,7 +542,7 @@ mod tests {
         assert!(terminal(&nothing, false).contains("Root sees more: `sudo lasthop survey`."));
     }
 
-    /// Also with processes that are each other's clients.
+    /// The example includes processes that are each other's clients.
     #[test]
     fn the_picture_has_each_process_and_link_once() {
         let page = String::from_utf8(page(&example(), true)).unwrap();

@@ -57,14 +57,14 @@ pub struct Group {
 pub struct Processes {
     groups: Vec<Group>,
     numbers: HashMap<Group, usize>,
-    /// The group's number for each tree.
+    /// Index in `groups` for each tree.
     trees: Vec<usize>,
     /// Trees by their eldest process.
     eldest: HashMap<ProcessId, GroupId>,
     of: HashMap<i32, (u64, GroupId)>,
     /// Owners of sockets, by inode.
     owners: HashMap<u64, GroupId>,
-    /// Processes that own some of these.
+    /// Processes that own sockets in `owners`.
     holders: HashSet<i32>,
     /// Sockets whose owner was not found.
     nobodys: HashSet<u64>,
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(place(""), None);
     }
 
-    /// Whatever their common parent is: this test, a service manager or a shell.
+    /// The result is the same with any common parent: this test, a service manager or a shell.
     #[test]
     fn twins_are_two_servers_and_one_client() {
         let mut children: Vec<std::process::Child> = (0..2)

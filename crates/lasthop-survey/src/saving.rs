@@ -30,10 +30,10 @@ use super::links::{Link, LinkLoad, Party, Shape};
 
 /// The least saving that matters, as a share of a CPU.
 const MATTERS: f64 = 0.01;
-/// Widens the interval of a result from another machine, after scaling by CPU speed: system calls differ more between
-/// machines than arithmetic.
+/// The factor that widens the interval of a result from another machine at each end, after scaling by CPU speed: system
+/// calls differ more between machines than arithmetic.
 const ELSEWHERE: f64 = 1.5;
-/// Widens it if the speed of one of the CPUs is unknown.
+/// The factor in place of [`ELSEWHERE`] if the speed of one of the CPUs is unknown.
 const UNKNOWN_SPEED: f64 = 2.5;
 /// The share of a CPU from which a process counts as fully loaded.
 const BUSY: f64 = 0.5;
@@ -53,7 +53,7 @@ const LEVELS: [&str; 2] = ["tcp", "bridge"];
 pub enum Worth {
     /// The saving is 1 % of a CPU or more.
     WorthIt,
-    /// The saving is less.
+    /// The saving is less than 1 % of a CPU.
     DoesNotMatter,
     /// The link already is a Unix socket.
     Already,
@@ -179,7 +179,7 @@ struct Ceiling {
     segment: f64,
     /// CPU time in microseconds per connection.
     connection: f64,
-    /// The factor if each request wakes a process.
+    /// The factor by which a saving grows if each request wakes a process.
     waking: f64,
 }
 
@@ -409,7 +409,7 @@ pub fn judge(
     }
 }
 
-/// Runs that would tell more about these links: for each experiment, that for its first link.
+/// Runs that would tell more about these links: one run per experiment, chosen for its first link.
 #[must_use]
 pub fn unmeasured(links: &[Link]) -> Vec<Ask> {
     let mut wanted: Vec<Ask> = Vec::new();

@@ -31,7 +31,7 @@ const SPARE: u64 = 64;
 #[derive(Debug)]
 pub struct Space {
     pub diag: SockDiag,
-    /// `None` if lasthop may not listen.
+    /// Reports of destroyed sockets; `None` if lasthop may not receive them.
     pub destroyed: Option<Destroyed>,
     pub conntrack: Option<Conntrack>,
 }
@@ -40,7 +40,7 @@ pub struct Space {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unseen {
     Forbidden,
-    /// This user has made too many.
+    /// The user with this id has made too many namespaces.
     Many(u32),
     /// lasthop may open no more than this many files.
     Files(u64),
@@ -51,7 +51,7 @@ pub enum Unseen {
 #[derive(Debug)]
 pub struct Spaces {
     pub all: Vec<Space>,
-    /// Their numbers, by id.
+    /// The number of each namespace, or why it is not examined, by id.
     known: HashMap<PathBuf, Result<usize, Unseen>>,
     /// The number of examined namespaces by user.
     of_users: HashMap<u32, usize>,

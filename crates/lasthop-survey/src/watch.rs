@@ -36,8 +36,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 const SHARE: u32 = 50;
 /// How long the second end of a closed connection is awaited.
 const PENDING: Duration = Duration::from_secs(5);
-/// How long after its last sighting a process still owns a connection of its pid, if no process has that pid, in
-/// nanoseconds.
+/// How long after its last sighting an ended process still owns a connection of its pid, in nanoseconds.
 const RECENT: u64 = 2_000_000_000;
 /// Words in names of sockets that take commands, show figures, or speak another protocol than the port.
 const CONTROL: [&str; 12] = [
@@ -46,7 +45,8 @@ const CONTROL: [&str; 12] = [
 /// Reads for which the opener of a connection is remembered: by then a read has found the connection, or not.
 const REMEMBERED: u32 = 2;
 
-/// Where equal addresses mean the same socket: the namespace, for loopback addresses.
+/// The namespace within which equal loopback addresses mean the same socket. `None` for other addresses: they mean the
+/// same socket in all namespaces.
 type Scope = Option<usize>;
 /// An end of a connection: scope, own address, and remote address, as the other end sees them.
 type Tuple = (Scope, SocketAddr, SocketAddr);
@@ -121,7 +121,7 @@ struct End {
     socket: Inet,
     /// Counters at the start of the watch.
     before: Counters,
-    /// Whether it existed then.
+    /// Whether the socket existed at the start of the watch.
     old: bool,
     /// The server, if this is the client's end of a local connection.
     server: Option<Server>,
@@ -132,14 +132,14 @@ struct End {
     far: Option<Counters>,
     /// Whether the packet filter was asked for the other end.
     sought: bool,
-    /// The last read that found it.
+    /// The last read that found the socket.
     look: u32,
 }
 
 struct Watch<'a> {
     spaces: &'a mut Spaces,
     processes: &'a mut Processes,
-    /// `None` without the rights.
+    /// The kernel's reports of opened connections; `None` without the rights.
     connects: Option<Connects>,
     /// Processes that have opened connections, by pid: a process that ends between two connections remains known.
     callers: HashMap<i32, Caller>,
@@ -410,7 +410,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Handles a closed end whose other end no read has found: that has closed, or will soon.
+    /// Handles a closed end whose other end no read has found: the other end has closed too, or will close soon.
     fn meet(&mut self, id: Id, socket: Inet) {
         let own = self.place(id.0, &socket);
         if let Some(other) = self.pending.remove(&(own.0, own.2, own.1)) {
@@ -571,7 +571,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Pairs ends that the packet filter's translation hides. Its table may be long: it is read once for new ends.
+    /// Pairs ends that the packet filter's translation hides. The table of translations may be long, so it is read only
+    /// for new or pending ends.
     fn look_further(&mut self, new: &[Id]) {
         let alone: Vec<Id> = new.iter().filter(|id| self.ends[*id].twin.is_none()).copied().collect();
         if self.pending.is_empty() && alone.iter().all(|id| self.ends[id].sought) {
@@ -584,7 +585,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Notes the counters of a connected socket. Returns its id if it still has no twin.
+    /// Notes the counters of a connected socket. Returns the socket's id if its other end is still unknown.
     fn see(&mut self, space: usize, socket: Inet) -> Option<Id> {
         let id = (space, socket.cookie);
         let look = self.look;
@@ -779,8 +780,8 @@ impl Watch<'_> {
         self.seen
     }
 
-    /// The Unix sockets of servers with one port and one socket for clients. With more, nothing tells which belong
-    /// together.
+    /// The Unix sockets of servers with one port and one socket for clients. If a server has more, nothing tells which
+    /// port and which socket belong together.
     fn sockets(&mut self) -> BTreeMap<GroupId, String> {
         let mut ports: HashMap<GroupId, BTreeSet<u16>> = HashMap::new();
         for ((_, address), inode) in &self.listening {
@@ -808,7 +809,8 @@ impl Watch<'_> {
     }
 }
 
-/// Whether the path leads to that socket here, and not to another of the same name, as in a container.
+/// Whether the path leads to the socket with this inode. A socket in a container may have the same name, but is not
+/// found by the path here.
 fn leads_to(path: &str, inode: u64, diag: &mut SockDiag) -> bool {
     let path = Path::new(path);
     let file = path.is_absolute().then(|| files::facts_linked(path).ok()).flatten();

@@ -16,12 +16,12 @@ use std::{
 /// The rest of a thread's allowance.
 struct Bound<'a> {
     left: Cell<i64>,
-    /// The message if the thread takes more.
+    /// The message if the thread exceeds the allowance.
     message: &'a str,
 }
 
 thread_local! {
-    /// Null without a bound. It needs no drop, so an allocator may read it at any time.
+    /// The thread's bound; null without one. The pointer needs no drop, so an allocator may read it at any time.
     static BOUND: Cell<*const Bound<'static>> = const { Cell::new(ptr::null()) };
 }
 

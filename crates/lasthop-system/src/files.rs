@@ -48,7 +48,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     regular(CWD, path, OFlags::NOFOLLOW, irregular)
 }
 
-/// Like [`open`], but follows a link: where nobody else can put one, or where its target does not matter.
+/// Like [`open`], but follows a link. For paths where nobody else can put a link, or where the link's target does not
+/// matter.
 pub fn open_linked(path: &Path) -> io::Result<File> {
     regular(CWD, path, OFlags::empty(), irregular)
 }
@@ -306,8 +307,8 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Gives a Unix socket a name in this folder, replacing any file of that name, and a mode. The name leads to this
-    /// very socket from then on, even if its first name is reused. Both are on one file system.
+    /// Gives a Unix socket a name in this folder, replacing any file of that name, and a mode. The new name leads to
+    /// this very socket, even if its first name is reused. Both names must be on one file system.
     ///
     /// # Errors
     ///
@@ -350,7 +351,7 @@ impl Folder {
         )?)
     }
 
-    /// The folder's path for calls that take no descriptor, valid as long as this lives.
+    /// A path of the folder for calls that take no descriptor, valid as long as this [`Folder`] lives.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }

@@ -43,7 +43,8 @@ thread_local! {
     static SHIELDS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Handles these signals from now on. The first is the interrupt; signal number `last` ends the process with `code`.
+/// Handles these signals from now on. The first one to arrive is the interrupt, and the `last`-th ends the process with
+/// `code`.
 pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
     if let Some(signals) = SIGNALS.get() {
         return Ok(Arc::clone(&signals.heard));
@@ -77,8 +78,8 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
     Ok(heard)
 }
 
-/// Sets the process that cleans up after this one. The last signal also continues it, because it may be stopped. Pass
-/// `None` after it has ended, because its pid may then belong to another process.
+/// Sets the process that cleans up after this one. The last signal also continues that process, which may be stopped.
+/// Pass `None` once it has ended, because its pid may then belong to another process.
 pub fn leave_to(pid: Option<i32>) {
     HEIR.store(pid.unwrap_or(0), Ordering::Relaxed);
 }

@@ -17,7 +17,7 @@ pub fn lift_descriptors() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// The lifted limit, until this is dropped: programs started later get the user's limit.
+/// The lifted limit of open descriptors. Dropping it restores the user's limit for programs started later.
 #[derive(Debug)]
 pub struct Lifted {
     before: Rlimit,

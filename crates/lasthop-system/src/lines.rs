@@ -109,7 +109,7 @@ impl Lines {
     }
 }
 
-/// Waits for a descriptor. One that is always ready must not extend the deadline.
+/// Waits for a descriptor. A descriptor that is always ready must not extend the deadline.
 fn wait(
     fd: std::os::fd::BorrowedFd<'_>,
     wanted: PollFlags,

@@ -43,8 +43,9 @@ pub fn owners(address: &Address) -> Vec<Owner> {
         .collect()
 }
 
-/// The server at an address: of the socket's holder, or a Unix socket's listener, the oldest ancestor that runs the
-/// same program. `None` if it cannot be found: only root sees the descriptors of other users.
+/// The server at an address: the process that holds the socket (or listens on the Unix socket), or that process's
+/// oldest ancestor that runs the same program. `None` if no process is found: only root sees the descriptors of other
+/// users.
 #[must_use]
 pub fn server(address: &Address) -> Option<Owner> {
     // Pid 1 holds sockets that systemd activates; the server is the other holder.
@@ -136,8 +137,8 @@ pub struct TcpRow {
 }
 
 impl TcpRow {
-    /// `None` for the heading. The columns: number, local and remote address, state, queues, timer, retransmits, user,
-    /// probes, inode.
+    /// Parses a row; `None` for the heading. The columns: number, local and remote address, state, queues, timer,
+    /// retransmits, user, probes, inode.
     pub fn parse(line: &str) -> Option<Self> {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         Some(Self {
@@ -161,8 +162,8 @@ fn tcp_tables(inside: impl Display) -> impl Iterator<Item = TcpRow> {
         .flat_map(move |name| tcp_table(format!("/proc/{inside}/net/{name}")))
 }
 
-/// `/proc/net/unix`: flags in the fourth column (`00010000` listens), the inode in the seventh, then the path. Returns
-/// the inodes of rows with this word in this column.
+/// The inodes of rows in `/proc/net/unix` with this path, and with this word in the column of this index (from 0). The
+/// flags are in the fourth column (`00010000` listens), the inode in the seventh, then the path.
 fn unix_inodes(path: &str, (at, word): (usize, &str)) -> Vec<String> {
     lines("/proc/self/net/unix")
         .filter_map(|line| {

@@ -29,7 +29,7 @@ const GET_RULES: u16 = 0xa07;
 /// Size of family, version and resource id, before the attributes of a message.
 const GENERAL: usize = 4;
 const TABLE: u16 = 1;
-/// The chain of a rule.
+/// Attribute of a rule: the name of its chain.
 const CHAIN: u16 = 2;
 const NAME: u16 = 3;
 const HOOK: u16 = 4;
@@ -107,6 +107,8 @@ fn table(message: &[u8]) -> Option<Table> {
     [INET, IPV4].contains(&family).then(|| (family, name.to_vec()))
 }
 
+/// The chains and rules that an IPv4 packet on loopback may pass, in the network namespace of the calling thread.
+///
 /// # Errors
 ///
 /// The kernel refuses without `CAP_NET_ADMIN`.

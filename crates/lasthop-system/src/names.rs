@@ -4,11 +4,12 @@ use std::{borrow::Cow, env, fs, sync::OnceLock};
 
 use crate::facts::Facts;
 
-/// Replaces the home folder.
+/// The text that replaces the home folder.
 const HOME: &[u8] = b"~";
-/// Replaces the host's name in logs of servers.
+/// The text that replaces the host's name in logs of servers.
 const HOST: &[u8] = b"(host)";
-/// The shortest host name to replace: a shorter one, or one of these, is too likely to be another word.
+/// The length of the shortest host name to replace. A shorter name, or a name in [`NO_NAMES`], is too likely to be
+/// another word.
 const LEAST: usize = 4;
 const NO_NAMES: [&str; 2] = ["localhost", "(none)"];
 

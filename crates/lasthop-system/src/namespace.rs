@@ -67,8 +67,8 @@ pub fn of(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
 }
 
-/// The user who made a namespace without administrator rights: in a user namespace, or in one nested in that. `None`
-/// for a namespace that took an administrator's rights.
+/// The user who made a network namespace without administrator rights, inside a user namespace or several nested ones.
+/// `None` for a namespace that took an administrator's rights.
 pub fn made_by_user(namespace: &File) -> io::Result<Option<u32>> {
     let own = files::facts_linked("/proc/self/ns/user")?.ino();
     let mut around = ask(namespace, NS_GET_USERNS)?;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::process;
 
-    /// In a thread of its own, which ends in the namespace.
+    /// The test enters the namespace in a thread of its own, which ends there.
     #[test]
     fn a_new_namespace_has_loopback_and_nothing_else() {
         let inside = std::thread::spawn(|| {

@@ -78,7 +78,7 @@ impl Dumps {
     }
 }
 
-/// struct nlmsgerr begins with a negative error number.
+/// The error in a struct nlmsgerr, which begins with a negative error number.
 fn refusal(body: &[u8]) -> io::Error {
     let number = u32_at(body, 0).map_or(0, |number| (number as i32).wrapping_neg());
     io::Error::from_raw_os_error(number)

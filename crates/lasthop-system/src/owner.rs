@@ -37,7 +37,7 @@ impl fmt::Display for Foreign {
 }
 
 impl Foreign {
-    /// The error for such a path in the data folder, with advice.
+    /// The error for a foreign path in the data folder, with advice.
     #[must_use]
     pub fn refusal(&self) -> String {
         let path = self.path.display();
@@ -138,8 +138,8 @@ pub fn changeable(folder: &Path) -> Option<Foreign> {
     exchangeable(&folder).or_else(itself).or_else(|| foreign_below(&folder))
 }
 
-/// The reason why another account could replace this account's entry in a folder: the folder, or a folder above it. Its
-/// path has no links. In a sticky folder, only the owner of an entry can.
+/// The reason why another account could replace this account's entry in a folder: the folder, or a folder above it. The
+/// path `folder` must have no links. In a sticky folder, only the owner of an entry can replace the entry.
 #[must_use]
 pub fn exchangeable(folder: &Path) -> Option<Foreign> {
     folder.ancestors().find_map(|part| {

@@ -41,7 +41,8 @@ impl Stat {
             .and_then(Self::parse)
     }
 
-    /// The command in parentheses may hold spaces and parentheses, so fields count from the last `)`.
+    /// Parses `/proc/PID/stat`. The command in parentheses may hold spaces and parentheses, so fields count from the
+    /// last `)`.
     pub fn parse(text: &str) -> Option<Self> {
         let pid = text.split_once(' ')?.0.parse().ok()?;
         let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();

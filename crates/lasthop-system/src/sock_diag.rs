@@ -39,7 +39,7 @@ const SHOW_FILE: u32 = 0b10;
 /// The type of a datagram socket.
 const DATAGRAMS: u8 = 2;
 
-/// A state of a socket (include/net/tcp_states.h). Unix sockets have two of them.
+/// The state of a connected socket (include/net/tcp_states.h). Unix sockets use this state and [`LISTEN`].
 pub const ESTABLISHED: u8 = 1;
 pub const TIME_WAIT: u8 = 6;
 pub const LISTEN: u8 = 10;
@@ -227,7 +227,7 @@ impl Destroyed {
 }
 
 impl Inet {
-    /// struct inet_diag_msg and its attributes.
+    /// Parses a struct inet_diag_msg and its attributes.
     fn parse(message: &[u8]) -> Option<Self> {
         let family = AddressFamily::from_raw((*message.first()?).into());
         let address = |port: usize, at: usize| {
@@ -254,7 +254,7 @@ impl Inet {
 }
 
 impl Counters {
-    /// struct tcp_info, of Linux 4.19 or newer (`tcpi_bytes_sent` is the last required field).
+    /// Parses a struct tcp_info of Linux 4.19 or newer (`tcpi_bytes_sent` is the last required field).
     fn parse(info: &[u8]) -> Option<Self> {
         Some(Self {
             bytes_sent: u64_at(info, 200)?.saturating_sub(u64_at(info, 208)?),
@@ -266,7 +266,7 @@ impl Counters {
 }
 
 impl Unix {
-    /// struct unix_diag_msg and its attributes.
+    /// Parses a struct unix_diag_msg and its attributes.
     fn parse(message: &[u8]) -> Option<Self> {
         let mut found = Self {
             state: *message.get(2)?,
@@ -286,7 +286,7 @@ impl Unix {
     }
 }
 
-/// A path ends at a zero byte; an abstract name begins with one.
+/// The address in the bytes of a name: a path ends at a zero byte, and an abstract name begins with one.
 fn unix_address(bytes: &[u8]) -> Option<Address> {
     match bytes {
         [] => None,

@@ -22,8 +22,9 @@ pub fn bound(at: SocketAddr) -> impl Iterator<Item = Bound> {
     found.unwrap_or_default().into_values()
 }
 
-/// While other sockets come and go, the kernel lists some twice and leaves some out, because it resumes by position
-/// between reads. So this reads as much at a time as the kernel gives, and counts each socket once.
+/// Reads the sockets bound to a port, by inode. While other sockets come and go, the kernel lists some sockets twice
+/// and leaves some out, because it resumes by position between reads. So each read takes as much as the kernel gives,
+/// and each socket counts once.
 fn look(port: u16) -> BTreeMap<u64, Bound> {
     let tables = ["/proc/net/udp", "/proc/net/udp6"];
     tables

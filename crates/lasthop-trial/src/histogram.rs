@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 /// Durations in nanoseconds, kept to three significant digits from 1 ns to one hour.
 ///
-/// In JSON the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. In memory only the bins that
-/// are not empty: a run keeps a histogram for each trial. Histograms are merged, never their percentiles.
+/// JSON holds the base64 text of the HdrHistogram V2 encoding, which other HDR tools read. Memory holds only the bins
+/// that are not empty, because a run keeps a histogram for each trial. Histograms are merged, never their percentiles.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
 #[schemars(with = "Written")]

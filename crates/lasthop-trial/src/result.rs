@@ -200,7 +200,8 @@ pub struct TlsHandshakes {
     pub resumed: u64,
 }
 
-/// Outcome of requests without replies. `requests` are then those that the server counted as received.
+/// Outcome of requests without replies. The trial's `requests` are then the requests that the server counted as
+/// received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OneWay {
@@ -388,16 +389,16 @@ pub struct TrialResult {
     /// Open loop only: requests due and requests sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
-    /// Only for a load in stages.
+    /// Results of the stages; only for a load in stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageResult>,
-    /// Only with a connection per request over TCP.
+    /// The use of local ports; only with a connection per request over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Box<PortUse>>,
-    /// Only if the trial opened connections with TLS.
+    /// TLS handshakes; only if the trial opened connections with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_handshakes: Option<TlsHandshakes>,
-    /// Only for a protocol without replies.
+    /// Requests sent and received; only for a protocol without replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Box<OneWay>>,
     #[serde(default)]
@@ -409,8 +410,8 @@ pub struct TrialResult {
     /// again over another one; each repetition counts. They are no errors; their times count from the first send.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_again: u64,
-    /// Requests under way when the measure phase ended, and the oldest one's time until its end, whatever the outcome.
-    /// In a closed loop most connections have one then. No record keeps it.
+    /// Requests under way when the measure phase ended, and the time that the oldest of them took, whatever its
+    /// outcome. In a closed loop, most connections then have a request under way. No record keeps it.
     #[serde(skip)]
     pub open_at_end: Longest,
     /// Requests in `open_at_end` that were under way during all of the measure phase, and for at least two seconds. No
@@ -421,8 +422,8 @@ pub struct TrialResult {
     /// keeps it.
     #[serde(skip)]
     pub untimed: Longest,
-    /// Nanoseconds in the measure phase of requests outside the latencies, minus those after it of requests within
-    /// them. No record keeps it.
+    /// Time in the measure phase of requests that no latency includes, minus time after the phase of requests that a
+    /// latency includes, in nanoseconds. No record keeps it.
     #[serde(skip)]
     pub beyond_ns: i64,
     /// Connects since the case was prepared that took a second, after which the kernel repeats an unanswered SYN. No
@@ -443,7 +444,8 @@ pub struct TrialResult {
     /// Latencies reported by a foreign tool; `None` if lasthop drove, whose histograms tell more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Box<Reported>>,
-    /// How long a tool ran, including its work before and after it measures: its CPU time covers all of it.
+    /// How long a classic tool ran, in nanoseconds, including its work before and after the measurement. The tool's CPU
+    /// time covers all of this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_ns: Option<u64>,
     /// Speed of the driver's CPU; `None` in records of earlier versions and from drivers that do not report it.

@@ -28,20 +28,20 @@ pub struct Diff {
     pub question: String,
     pub old: Side,
     pub new: Side,
-    /// Changes within this share count as none; the larger of the two runs'.
+    /// The larger margin of the two runs: changes within this share count as none.
     pub margin: f64,
     /// Confidence level of every interval, 0.95.
     pub confidence: f64,
-    /// How ratios changed: what to rely on.
+    /// Changes of ratios, which are the reliable result.
     pub comparisons: Vec<RatioChange>,
-    /// How absolute figures changed, which includes what else happened on the machine.
+    /// Changes of absolute figures, which include effects of other activity on the machine.
     pub cases: Vec<CaseChange>,
     /// Cases that only one of the runs has.
     pub only_old: Vec<String>,
     pub only_new: Vec<String>,
-    /// What else differs, as far as the records keep it; values are those of the old and of the new run.
+    /// Differences in the recorded facts; values are those of the old run, then of the new run.
     pub differences: Vec<Differing>,
-    /// How cases stand to the limits of `--fail-if`.
+    /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     /// The runs, old and new.
@@ -62,15 +62,15 @@ pub struct RatioChange {
     pub new: Interval,
     /// New ratio divided by old ratio.
     pub change: Interval,
-    /// In the sense of the metric: `faster` if the case gained on its reference. `null` if a check says that one of the
-    /// runs must not be used for it.
+    /// `faster` if the case gained on its reference, by the metric. `null` if a check forbids the comparison in one of
+    /// the runs, or if only one of the runs declares the metric.
     pub verdict: Option<Verdict>,
     /// Probability of such a change by chance, adjusted by Holm for all changes that are judged: those of the declared
     /// metric and of the CPU time. `null` for the others.
     pub adjusted_p: Option<f64>,
     /// True if one of the ratios is a lower bound, so that the change may be larger or smaller.
     pub lower_bound: bool,
-    /// True if one of the ratios is of one start of the servers, which decides nothing.
+    /// True if one of the ratios is of one start of the servers, which is too few to decide.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_start: bool,
 }

@@ -30,7 +30,7 @@ pub enum FactKind {
 pub struct Differing {
     pub kind: FactKind,
     pub name: String,
-    /// By run; `null` where there is none, or where the record does not keep it.
+    /// The fact in each run; `null` where the run has no such fact, or where the record does not keep it.
     pub values: Vec<Option<String>>,
 }
 

@@ -38,20 +38,20 @@ pub struct Fleet {
     pub experiment: String,
     pub title: String,
     pub question: String,
-    /// A run each, in the order in which they were named.
+    /// One entry for each run, in the order given.
     pub machines: Vec<Machine>,
     /// Facts and labels that make a kind of machine; empty if all are of one kind.
     pub by: Vec<String>,
-    /// In the order of their first machines.
+    /// Kinds of machine, in the order of their first machines.
     pub kinds: Vec<Kind>,
-    /// Differences within this share count as none; the largest of the runs'.
+    /// The largest margin of the runs: differences within this share count as none.
     pub margin: f64,
     /// Confidence level of every interval, 0.95.
     pub confidence: f64,
     pub comparisons: Vec<Together>,
-    /// What differs between the runs, as far as the records keep it; values are by machine.
+    /// Differences in the recorded facts; values are by machine.
     pub differences: Vec<Differing>,
-    /// How cases stand to the limits of `--fail-if`.
+    /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
     /// What each run counts as: `run` where all are of one machine, else `machine`.
@@ -65,17 +65,17 @@ pub struct Fleet {
 /// A run and where it was made.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Machine {
-    /// Its label `machine`, else its host's name. Where all runs are of one machine, the name of the run.
+    /// The label `machine` of the run, else the name of the host. If all runs are of one machine, the name of the run.
     pub name: String,
     /// Place in the list of kinds.
     pub kind: usize,
     pub run: Side,
 }
 
-/// Machines that are alike in what makes a kind.
+/// Machines with equal values of the facts and labels that define a kind.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Kind {
-    /// The values of what makes a kind, `null` where a record has none.
+    /// Values of the facts and labels that define a kind, `null` where a record has none.
     pub values: Vec<Option<String>>,
     pub machines: usize,
 }
@@ -88,15 +88,15 @@ pub struct Together {
     pub metric: Metric,
     /// Whether verdicts are about this metric.
     pub declared: bool,
-    /// By machine; `null` where it was not measured or must not be used.
+    /// Ratio and verdict by machine; `null` where the comparison was not measured or must not be used.
     pub machines: Vec<Option<Judged>>,
-    /// The mean of all such machines, of which these are a sample; `null` with fewer than two.
+    /// Mean ratio of the population of which the machines are a sample; `null` with fewer than two machines.
     pub mean: Option<Interval>,
-    /// What another such machine will have; `null` with fewer than three.
+    /// Prediction interval for the ratio on another machine of this population; `null` with fewer than three machines.
     pub next: Option<Interval>,
     /// How much machines differ, whatever their kind; `null` with fewer than two.
     pub between_machines: Option<Spread>,
-    /// `null` with fewer than two kinds, or if each machine is of a kind of its own.
+    /// Comparison by kind; `null` with fewer than two kinds, or if each machine is of a kind of its own.
     pub kinds: Option<ByKind>,
 }
 
@@ -111,12 +111,13 @@ pub struct Judged {
 /// How much true ratios differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
-    /// A typical difference from the mean: e to the standard deviation of the logarithms, 1 or more, with its interval.
+    /// Geometric standard deviation of the true ratios, 1 or more, with its interval.
     pub typical: Interval,
-    /// Probability of such differences by chance, adjusted by Holm for all comparisons of the declared metric and of the CPU
-    /// time; as it is for other metrics.
+    /// Probability of the differences by chance, adjusted by Holm for all comparisons of the declared metric and of the
+    /// CPU time; not adjusted for other metrics.
     pub p: f64,
-    /// Whether they reliably differ: of machines, two of them by more than the margin. `null` where that is not judged.
+    /// Whether the true ratios reliably differ; for machines, whether two of them differ by more than the margin.
+    /// `null` where that is not judged.
     pub differs: Option<bool>,
 }
 
@@ -139,7 +140,7 @@ impl From<pooled::Spread> for Spread {
     }
 }
 
-/// What the kinds say.
+/// Mean ratios of the kinds of machine, and the spread within and between kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ByKind {
     /// The mean of each kind; `null` where none of its machines has the comparison.

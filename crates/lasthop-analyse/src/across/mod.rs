@@ -55,7 +55,7 @@ pub struct Side {
     pub rounds: u32,
     pub blocks: u32,
     pub stopped: Stopped,
-    /// Ids of its checks that found a doubt, or worse.
+    /// Ids of the run's checks with the severity doubt or invalid.
     pub doubts: Vec<String>,
 }
 
@@ -141,7 +141,8 @@ impl Analysed {
         }
     }
 
-    /// Names in another run. Empty for a run against itself, in which cases with equal levels run twice.
+    /// New names of the cases whose levels have another name in the other run. Empty for a run against itself, in which
+    /// cases with equal levels run twice.
     fn names_in(&self, other: &Summary) -> IndexMap<String, String> {
         let one = |case: &CaseSummary| {
             let same = |one: &&CaseSummary| one.levels == case.levels && self.summary.case(&one.case).is_none();

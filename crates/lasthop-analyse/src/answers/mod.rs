@@ -23,7 +23,7 @@ use crate::{
 
 pub const SCHEMA: &str = "lasthop-answers/1";
 
-/// The answers that come with this lasthop. Experiments that were never run for this have none.
+/// The answers that are built into this program. An experiment without a kept record has none.
 #[must_use]
 pub fn answers() -> &'static Answers {
     static KEPT: LazyLock<Answers> = LazyLock::new(|| {
@@ -62,13 +62,13 @@ impl Answers {
 pub struct Answer {
     /// Name of the experiment.
     pub experiment: String,
-    /// The heading that it stands under in a list.
+    /// Heading of the experiment's group in a list.
     pub group: String,
     pub title: String,
     pub question: String,
     /// Ends of the link under test.
     pub link: LinkEnds,
-    /// What to choose, and what is to be said besides, as reports say it.
+    /// The recommendation and other remarks, in the words of reports.
     pub advice: Vec<String>,
     /// Differences within this share count as none.
     pub margin: f64,
@@ -107,7 +107,8 @@ pub struct Machine {
     /// The container engine that ran services, with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Congestion control and MTU of TCP on loopback, and what the packet filter had there, as reports say it.
+    /// Congestion control and MTU of TCP on loopback, and the state of the packet filter there, in the words of
+    /// reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<String>,
     /// Median speed of the driver's CPU, in steps of a fixed computation per microsecond.
@@ -118,7 +119,8 @@ pub struct Machine {
 /// A reference and what is compared with it, under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
-    /// What sets it apart from the others, in words: `GET, pipeline 16`; empty if there is only one.
+    /// The levels that distinguish the setting from the others, in words: `GET, pipeline 16`; empty if there is only
+    /// one setting.
     pub name: String,
     /// Its levels, without that of the compared factor.
     pub levels: IndexMap<String, String>,
@@ -126,7 +128,7 @@ pub struct Setting {
     /// Bytes of payload per reply of the load; absent where nothing comes back, and in older answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_bytes: Option<f64>,
-    /// The reference first.
+    /// Cases of the setting, the reference first.
     pub cases: Vec<KnownCase>,
 }
 
@@ -149,11 +151,11 @@ impl Setting {
 pub struct KnownCase {
     /// Its level, as the command line has it: `unix`, `published-port`.
     pub level: String,
-    /// The same for a sentence: `the Unix socket`.
+    /// Name of the level in a sentence: `the Unix socket`.
     pub name: String,
     #[schemars(with = "String")]
     pub transport: Transport,
-    /// Whether it only controls, so that no report advises it.
+    /// Whether the case is only a control, which no report advises.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
     /// Correct replies per second.
@@ -171,7 +173,7 @@ pub struct KnownCase {
 /// A case against the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
-    /// What the ratio and the verdict are of.
+    /// Metric of the ratio and of the verdict.
     pub metric: Metric,
     /// Case divided by reference.
     pub ratio: Interval,
@@ -179,10 +181,10 @@ pub struct Against {
     /// Why the verdict is not firm; absent if it is, or is `undecided`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
-    /// Whether the true ratio is at least as far from 1.
+    /// Whether the ratio is a lower bound: the true ratio is at least as far from 1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
-    /// What this run and others, on other days and machines, say of the ratio together; absent with fewer than three.
+    /// The ratio pooled over this run and runs on other days and machines; absent with fewer than three runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pooled: Option<Pooled>,
     /// Time per request that it saves, in microseconds; negative if it costs time. It includes queueing.
@@ -197,12 +199,12 @@ pub struct Against {
 pub struct CpuAgainst {
     /// Case divided by reference: less is better.
     pub ratio: Interval,
-    /// `faster` is less.
+    /// `faster` means less CPU time.
     pub verdict: Verdict,
-    /// Microseconds that a request saves; negative if it costs more.
+    /// CPU time per request that the case saves, in microseconds; negative if the case costs CPU time.
     pub saved_us: Interval,
-    /// While the work for a request takes less CPU time than this (microseconds), the difference is more than the
-    /// margin of what busy CPUs handle. It begins at 0 if the saving may be none.
+    /// CPU time of the user's own work per request, in microseconds, below which the difference changes the throughput
+    /// of busy CPUs by more than the margin. The interval begins at 0 if the saving may be 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matters_below_us: Option<Interval>,
 }

@@ -67,13 +67,13 @@ impl From<&Answer> for KeptRun {
     }
 }
 
-/// What runs on several days and machines say together of a ratio.
+/// A ratio pooled over runs on several days and machines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pooled {
     pub runs: u32,
-    /// Their mean, with its 95 % interval.
+    /// Mean ratio of the runs, with its 95 % interval.
     pub mean: Interval,
-    /// Of the mean.
+    /// Verdict on the mean.
     pub verdict: Verdict,
     /// Why the verdict is not firm: the range has ratios on both sides of 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

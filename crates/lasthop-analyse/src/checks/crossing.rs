@@ -15,13 +15,14 @@ use crate::trials::{Trials, served};
 
 /// The least CPU time, in microseconds, of a server that takes a request from a socket and sends a reply.
 const LEAST_CPU_US: f64 = 0.5;
-/// The most times the CPU time that equal work takes over another transport, unless TLS is added …
+/// The largest plausible ratio of the CPU time per answer of two transports. TLS can exceed it.
 const MOST_CPU: f64 = 4.0;
-/// … which does not take so many times the context switches.
+/// The largest plausible ratio of the context switches per answer of two transports, with TLS or without.
 const MOST_SWITCHES: f64 = 2.0;
 /// Share of answers that must have opened a connection, if each should have its own.
 const OPENED_SHARE: f64 = 0.9;
-/// With a smaller share, the counters belong to another network namespace.
+/// The smallest plausible share of answers that opened a connection. With fewer, the counters belong to another network
+/// namespace.
 const COUNTED_SHARE: f64 = 0.05;
 /// The largest share of the server's connections that may use another of its addresses.
 const ELSEWHERE_SHARE: f64 = 0.05;

@@ -20,7 +20,7 @@ use crate::{
     trials::{Trials, primary},
 };
 
-/// Rounds count as different at this level, and matter if they cause this share of the variance.
+/// Significance level of differences between rounds, and the least share of the variance at which they matter.
 const LUCK_LEVEL: f64 = 0.001;
 const LUCK_SHARE: f64 = 0.5;
 

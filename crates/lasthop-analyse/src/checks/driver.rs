@@ -52,9 +52,9 @@ pub fn driver_saturated(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         .then(|| doubt(text, effect))
 }
 
-/// Share of run delay in a driver's time at which a 99th percentile shows it.
+/// The least share of run delay in the driver's time that shows in the 99th percentile.
 const KEPT_OFF: f64 = 0.01;
-/// Share at which throughput shows it.
+/// The least share of run delay in the driver's time that shows in the throughput.
 const MUCH: f64 = 0.05;
 
 /// A driver that should have its own CPU but does not get it. For CPUs shared on purpose, the check `placement` fires.

@@ -67,8 +67,8 @@ pub fn idle_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     Some(doubt(text, effect))
 }
 
-/// Dropped SYNs, which are sent again after 1 s and then 2 s later. A queue may take as long, so the kernel must have
-/// counted some.
+/// Dropped SYNs, which are sent again after 1 s and then 2 s later. Queueing may take as long, so the kernel must also
+/// have counted SYNs sent again.
 pub fn syn_retransmit(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let histogram = merged(trials, plan)?;
     let windows = [(980 * MS, 1_150 * MS), (2_950 * MS, 3_300 * MS)];

@@ -17,7 +17,7 @@ pub struct Object {
     pub metadata: Metadata,
     pub spec: Spec,
     pub status: Status,
-    /// For an event.
+    /// Text of an event.
     pub message: String,
 }
 
@@ -42,12 +42,12 @@ pub struct Owner {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
-    /// For a Pod.
+    /// Name of a Pod's node.
     pub node_name: String,
-    /// For a Service.
+    /// Address of a Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: String,
-    /// For a node, as are its taints.
+    /// Whether a node accepts no new Pods, and the node's taints.
     pub unschedulable: bool,
     pub taints: Vec<Taint>,
 }
@@ -70,7 +70,7 @@ pub struct Status {
     pub conditions: Vec<Condition>,
     pub init_container_statuses: Vec<ContainerStatus>,
     pub container_statuses: Vec<ContainerStatus>,
-    /// For a node.
+    /// Resources of a node that Pods can request.
     pub allocatable: BTreeMap<String, String>,
 }
 

@@ -3,7 +3,7 @@
 const FIRST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 100_000_000;
 
-/// Doubles with every consecutive failure, from 0.1 ms to 0.1 s.
+/// A pause that doubles with every consecutive failure, from 0.1 ms to 0.1 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,

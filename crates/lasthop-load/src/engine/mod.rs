@@ -51,9 +51,9 @@ pub struct Case {
     proof: Proof,
     /// Connections of a closed loop with keep-alive and one request at a time on each; otherwise 0.
     keeps: u32,
-    /// Only for a protocol without replies.
+    /// The server's count of received requests; only for a protocol without replies.
     receipts: Option<Receipts>,
-    /// Only with a connection per request over TCP.
+    /// The local ports; only with a connection per request over TCP.
     ports: Option<Ports>,
 }
 

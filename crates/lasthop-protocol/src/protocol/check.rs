@@ -71,7 +71,7 @@ pub struct BodyCheck {
     hasher: Hasher,
 }
 
-/// Large, and used for large bodies only.
+/// Boxed, because the state is large and only large bodies need it.
 #[derive(Clone, Default)]
 struct Hasher(Option<Box<Xxh3>>);
 

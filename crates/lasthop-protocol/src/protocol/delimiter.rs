@@ -33,8 +33,8 @@ pub enum End {
     Bytes(u64),
     /// After the length in the reply, written `WIDTH@OFFSET[le][+REST]`. The length has WIDTH bytes and follows OFFSET
     /// other bytes, most significant byte first unless `le` is given. The reply has REST bytes more than the length
-    /// says; without REST, as many as end with the length itself. `4@0` counts the bytes after the length, `4@0+0` also
-    /// the length itself.
+    /// says; without REST, OFFSET + WIDTH bytes more. With `4@0` the length counts the bytes after it, with `4@0+0`
+    /// also its own bytes.
     LengthPrefix(LengthPrefix),
     /// Where the peer closes the connection.
     Close,
@@ -192,7 +192,7 @@ pub struct Reached {
     head: Vec<u8>,
     /// The last bytes of the reply, one less than in the text that ends it.
     tail: Vec<u8>,
-    /// Total bytes, once the text before the last bytes has come.
+    /// Total bytes of the reply, once the text of [`End::UntilThen`] has come.
     total: Option<u64>,
 }
 

@@ -115,7 +115,8 @@ pub const HEADER: usize = 8;
 /// Maximum bytes of a message.
 pub const SIZE_MAX: u32 = 16 * 1024 * 1024;
 
-/// Distance of connections in the range of numbers: its multiples are far apart (2³² by the golden ratio).
+/// Distance between the first sequence numbers of successive connections: 2³² divided by the golden ratio, so that
+/// multiples are far apart.
 const SPREAD: u32 = 0x9e37_79b1;
 
 pub struct EchoExchange {

@@ -671,7 +671,7 @@ fn is_given(http: &Http, name: &str) -> bool {
     http.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
 }
 
-/// Whether to add the length of the body. These methods have a length even without a body (RFC 9110, section 8.6).
+/// Whether to add `Content-Length`. POST, PUT and PATCH have a length even without a body (RFC 9110, section 8.6).
 fn wants_length(http: &Http) -> bool {
     let has_length = !http.body.is_empty() || matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
     has_length && !is_given(http, "Content-Length")

@@ -27,8 +27,8 @@ pub struct ProtocolKind {
     pub name: &'static str,
     /// The protocol's name in sentences.
     pub title: &'static str,
-    /// Whether lasthop's own server speaks it: replies are known without a sample, and a null server would do the same
-    /// work.
+    /// Whether lasthop's own server speaks the protocol: replies are known without a sample, and a null server would do
+    /// the same work.
     pub own: bool,
     /// First words of the protocol's URLs; `+unix` and `+tls` may follow.
     pub schemes: &'static [&'static str],
@@ -81,7 +81,7 @@ pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// For fields that are usually omitted.
+/// Whether a flag is false, so that its field is omitted.
 pub fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -111,7 +111,7 @@ impl Usage {
     }
 }
 
-/// Options of `lasthop load` that not every protocol understands. A protocol takes those that it does.
+/// Options of `lasthop load` that not every protocol understands. A protocol takes the options that it understands.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub method: Option<String>,
@@ -122,28 +122,28 @@ pub struct LoadOptions {
     pub hidden: Vec<String>,
     pub body: Option<Content>,
     pub expect_status: Option<u16>,
-    /// 1.1 if missing.
+    /// Version of HTTP; 1.1 if missing.
     pub http_version: Option<HttpVersion>,
     pub command: Option<Vec<String>>,
     pub query: Option<String>,
     pub parameters: Vec<String>,
-    /// `simple`, `extended` or `prepared`.
+    /// How a query is sent: `simple`, `extended` or `prepared`.
     pub mode: Option<&'static str>,
     pub size: Option<u32>,
     pub expect: Option<String>,
-    /// The bytes to send, and those to send once on each connection before.
+    /// The bytes of a request. `greet` has the bytes to send once on each connection before the first request.
     pub send: Option<Escaped>,
     /// Whether messages are binary.
     pub binary: bool,
     pub greet: Vec<Escaped>,
-    /// Where a reply ends; and where replies to the bytes sent once end, if elsewhere: the last one counts for all that
-    /// follow.
+    /// Where a reply ends. `greet_ends` has the ends of the replies to `greet`, in order, if they end elsewhere; the
+    /// last end counts for all further replies to `greet`.
     pub end: Option<End>,
     pub greet_ends: Vec<End>,
 }
 
 impl LoadOptions {
-    /// The first option not taken.
+    /// The first given option that the protocol has not taken.
     pub fn left(&self) -> Option<String> {
         let given = [
             ("requests", self.target.is_some()),
@@ -293,7 +293,7 @@ pub trait ProtocolSpec: Plain {
         (reply, Vec::new())
     }
 
-    /// The server's name as a classic tool takes it.
+    /// The server as a classic tool takes it: an address or a connection string.
     fn data_source(&self, endpoint: &Endpoint) -> String {
         endpoint.address.to_string()
     }

@@ -373,7 +373,7 @@ struct MysqlReplies {
     leaves_out_ends: bool,
     /// The request with the statement's number, once prepared.
     own_request: Option<Vec<u8>>,
-    /// Whether the server has accepted a proof of the password.
+    /// Whether the latest answer contains the password, or a proof of it.
     asked: bool,
     reply: Reply,
     bytes: BodyCheck,

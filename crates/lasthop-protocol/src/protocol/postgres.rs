@@ -367,7 +367,7 @@ fn quoted(value: &str) -> String {
 
 /// PostgreSQL accepts the client (AuthenticationOk) and is ready (ReadyForQuery, idle).
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
-/// ParseComplete, and ready again.
+/// The statement is parsed (ParseComplete), and PostgreSQL is ready (ReadyForQuery, idle).
 const PARSED: &[u8] = b"1\0\0\0\x04Z\0\0\0\x05I";
 
 /// The request for TLS that precedes the handshake (1234 and 5679 in place of a version), and the byte that grants it.

@@ -25,7 +25,7 @@ use crate::location::Location;
 const SEND_MAX: u64 = 16 << 20;
 /// Maximum steps of a greeting.
 pub(super) const STEPS_MAX: u64 = 8;
-/// Text about the check of a greeting, after that of replies.
+/// How a greeting is checked, in words that follow those about replies.
 pub(super) const OF_GREETING: &str = "; of the greeting where it ends";
 /// Replies up to this length are shown.
 const SHOWN_MAX: usize = 60;

@@ -226,7 +226,7 @@ impl Exchange for Varied {
         self.exchange.is_endless()
     }
 
-    /// The same request, not the next one.
+    /// Prepares the current request again, instead of drawing the next one.
     fn begin_again(&mut self, left: u32, depth: u32) -> usize {
         self.exchange.begin_again(left, depth)
     }

@@ -4,7 +4,7 @@ use lasthop_trial::failure::Failure;
 
 use super::{check::contrast, exact::Exact, exchange::excerpt};
 
-/// Longest first column that is expected by itself: a message shows too little of a longer one.
+/// Longest first column, in bytes, that is expected by itself: a message shows too little of a longer one.
 pub const FIRST_MAX: usize = 1_000;
 
 /// Whether the first column of the first row, if any, equals `want`; `None` is NULL.

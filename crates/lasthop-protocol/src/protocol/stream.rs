@@ -31,7 +31,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     Ok((location.endpoint(None)?, Stream { size, chunk }.into()))
 }
 
-/// One way: the time ends with the last byte received.
+/// A transfer from the server to the client. Its time ends with the last byte received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {

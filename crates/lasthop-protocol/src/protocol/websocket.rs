@@ -351,7 +351,7 @@ impl ProtocolSpec for Websocket {
         "greeting"
     }
 
-    /// A null server gives every client the same answer.
+    /// Fixes the key, because a null server gives every client the same answer.
     fn let_anybody_in(&mut self) {
         self.key = Some("bGFzdGhvcCBzYXlzIGhpIQ==".to_owned());
     }

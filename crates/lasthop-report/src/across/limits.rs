@@ -10,7 +10,7 @@ use crate::{
     wording::{Quantity, change, margin, with_more_time},
 };
 
-/// Findings for reports.
+/// The findings about limits, in words for reports.
 #[must_use]
 pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
     findings

@@ -21,7 +21,8 @@ use crate::{
 
 /// The smallest share worth mentioning.
 const WORTH_A_WORD: f64 = 0.01;
-/// CPU time of others, as a share of the machine's, and the driver's lateness in milliseconds: more is a doubt.
+/// Limits beyond which a disturbance is a doubt: the share of the machine's CPU time that others use, and the driver's
+/// lateness in milliseconds.
 const FOREIGN: f64 = 0.1;
 const LATE_MS: f64 = 10.0;
 

@@ -17,7 +17,8 @@ use crate::{
 /// The most outside ratios that are named; others are counted.
 const MOST_NAMED: usize = 3;
 
-/// The number of ratios inside, the names of those outside, and the differences of this machine that a record knows.
+/// The number of ratios inside the published ranges, the names of those outside, and recorded differences of this
+/// machine. `None` without published ranges.
 pub fn line(summary: &Summary, groups: &[Group<'_>]) -> Option<String> {
     let compared = groups.iter().flat_map(Group::compared);
     let placed: Vec<(Compared<'_>, Interval)> = compared

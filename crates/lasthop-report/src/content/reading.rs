@@ -273,7 +273,7 @@ fn depends_on(summary: &Summary) -> Option<(String, Option<String>)> {
     Some((format!("{number}{}", factor.replace(['_', '-'], " ")), except))
 }
 
-/// Waits of the cases: time in which nothing works.
+/// A table of the waits of the cases: time that CPU time, run delay and waking do not explain. `None` without waits.
 fn waits(summary: &Summary, groups: &[Group<'_>]) -> Option<Table> {
     let all: Vec<(&Group<'_>, &CaseSummary, &Wait)> = cases(groups)
         .filter_map(|(group, case)| Some((group, case, summary.decision.waits.get(&case.case)?)))

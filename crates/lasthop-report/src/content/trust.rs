@@ -19,7 +19,7 @@ use crate::{
 
 /// The most doubts in the brief list, which always has unusable results.
 const SHOWN: usize = 3;
-/// The most findings of a check that are all shown in full; of more, only the first is.
+/// The most findings of a check that are all shown in full. If there are more, only the first is shown in full.
 const MANY: usize = 3;
 
 /// The findings of a check that are equally severe.

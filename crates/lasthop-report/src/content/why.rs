@@ -65,7 +65,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` if CPU time is not compared, because requests are lost.
+    /// The line of a comparison. `None` without figures, or if CPU time is not compared because requests are lost.
     fn of(compared: Compared<'a>) -> Option<Self> {
         let line = Self {
             compared,

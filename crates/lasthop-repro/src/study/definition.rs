@@ -13,22 +13,22 @@ use super::model::{Method, Missed, Quantity, StudyEnvironment, StudyRun};
 pub struct StudyFile {
     /// Title as published.
     pub title: String,
-    /// Who published it.
+    /// Who published the study.
     pub author: String,
-    /// Year, month or day, or `not stated`.
+    /// Date of publication: a year, month or day, or `not stated`.
     pub published: String,
-    /// What it asked, in one sentence.
+    /// The question that the study asked, in one sentence.
     pub question: String,
-    /// Where it was measured.
+    /// Machine, software and link of the study.
     pub environment: StudyEnvironment,
-    /// How it was measured.
+    /// How the study measured.
     pub method: Method,
-    /// Its own quantities by name, besides those of lasthop.
+    /// Quantities of the study by name, besides those of lasthop.
     #[serde(default)]
     pub quantities: IndexMap<String, Quantity>,
-    /// What its method could not see or mixed up.
+    /// What the study's method could not see or mixed up.
     pub missed: Vec<Missed>,
-    /// What repeats it here.
+    /// The experiments that repeat the study.
     pub runs: Vec<StudyRun>,
     /// Published figures, a table for each condition.
     #[serde(default)]
@@ -38,18 +38,18 @@ pub struct StudyFile {
     pub claims: Vec<ClaimFile>,
 }
 
-/// What was published of one condition.
+/// Published figures of one condition.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FiguresFile {
-    /// The `id` of the runs that answer it.
+    /// The `id` of the runs that repeat the condition.
     pub runs: String,
-    /// Which of the study's machines.
+    /// The study's machine, if there are several.
     #[serde(default)]
     pub system: String,
     /// The condition as the study names it.
     pub condition: String,
-    /// The condition as levels of our factors; empty where no single case of ours corresponds.
+    /// The condition as levels of lasthop's factors; empty if no single case of lasthop corresponds.
     #[serde(default)]
     pub levels: IndexMap<String, String>,
     /// Figure and unit as printed, by quantity: `requests-per-second = "1837.29 1/s"`.
@@ -60,31 +60,31 @@ pub struct FiguresFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimFile {
-    /// The `id` of the runs that answer it.
+    /// The `id` of the runs that answer the claim.
     pub runs: String,
-    /// Which of the study's machines.
+    /// The study's machine, if there are several.
     #[serde(default)]
     pub system: String,
-    /// What is said, in a few words of ours.
+    /// The claim in a few words, not quoted from the study.
     pub text: String,
-    /// The case, as levels of our factors.
+    /// The case, as levels of lasthop's factors.
     pub case: IndexMap<String, String>,
-    /// What it is compared with.
+    /// What the case is compared with, as levels of the same factors.
     pub against: IndexMap<String, String>,
     /// The quantity that is compared.
     pub metric: String,
-    /// The quantity of `against`, where it is another one: a share of a whole.
+    /// The quantity of `against`, if it differs from `metric`, as for a share of a whole.
     pub against_metric: Option<String>,
     /// The published ratio, where no figures give it.
     pub published: Option<f64>,
-    /// Lowest ratio of case to `against` that fits the claim. Without it and `most`, what is within 2 % of the published
-    /// ratio.
+    /// Lowest ratio of case to `against` that fits the claim. Without `least` and `most`, ratios within 2 % of the
+    /// published one fit.
     pub least: Option<f64>,
     /// Highest ratio that fits the claim.
     pub most: Option<f64>,
     /// Figures of the claim as printed.
     #[serde(default)]
     pub printed: Vec<String>,
-    /// Why nothing here answers it, where nothing does.
+    /// Why no run answers the claim; missing if one does.
     pub because: Option<String>,
 }

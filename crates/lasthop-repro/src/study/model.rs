@@ -24,7 +24,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
 }
 
-/// Where it was measured.
+/// Machine, software and link of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StudyEnvironment {
@@ -41,7 +41,7 @@ pub struct StudyEnvironment {
 /// The driver of a study whose method uses the experiment's own programs.
 pub const PROGRAM: &str = "program";
 
-/// How it was measured.
+/// How a study measured.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Method {
@@ -52,13 +52,13 @@ pub struct Method {
     pub flags: Vec<String>,
     /// The method in a sentence.
     pub text: String,
-    /// Runs of each condition, whose results were averaged: as many blocks.
+    /// Runs of each condition, whose results the study averaged. A repetition makes as many blocks.
     pub runs: u32,
-    /// Length of a run, for what stops by time.
+    /// Length of a run in seconds, for drivers that stop by time.
     pub seconds: Option<u32>,
-    /// Requests of a run, or connections where each carries several, for what stops by count.
+    /// Requests of a run, or connections if each carries several requests, for drivers that stop by count.
     pub count: Option<u64>,
-    /// The container engine that it used. It is taken here, too, if it works.
+    /// The container engine of the study. A repetition uses the same engine if it works.
     pub engine: Option<EngineKind>,
 }
 
@@ -75,7 +75,7 @@ impl Method {
 pub struct Missed {
     /// Stable name.
     pub id: String,
-    /// What it is, in a sentence of ours.
+    /// A description in one sentence, not quoted from the study.
     pub text: String,
 }
 
@@ -90,30 +90,31 @@ pub struct StudyRun {
     /// Levels of the experiment's factors, as of `--set`.
     #[serde(default)]
     pub levels: IndexMap<String, Vec<String>>,
-    /// Levels in their place where less than a minute is given.
+    /// Replacements for `levels`, by factor, if the budget is less than a minute.
     #[serde(default)]
     pub short: IndexMap<String, Vec<String>>,
     /// Runs of each condition, where they differ from the method's.
     pub runs: Option<u32>,
     /// Requests of a run, where they differ from the method's.
     pub count: Option<u64>,
-    /// What lasthop's own design does otherwise than the study's method.
+    /// How lasthop's own design differs from the study's method.
     #[serde(default)]
     pub design: Design,
-    /// What the study could not do, in a few words: lasthop's own design alone, without a figure that was published.
+    /// What the study could not do, in a few words. Such runs use only lasthop's own design, and have no published
+    /// figure.
     pub beyond: Option<String>,
-    /// Why it is not repeated, where it is not.
+    /// Why the runs are not repeated; missing if they are.
     pub because: Option<String>,
 }
 
-/// What lasthop's own design does otherwise than the study's method.
+/// How lasthop's own design differs from the study's method.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
-    /// Levels in the place of those of the runs, which must be among them.
+    /// Levels that replace those of the runs, by factor, and include them.
     #[serde(default)]
     pub levels: IndexMap<String, Vec<String>>,
-    /// Levels in their place where less than a minute is given.
+    /// Replacements for `levels`, by factor, if the budget is less than a minute.
     #[serde(default)]
     pub short: IndexMap<String, Vec<String>>,
 }
@@ -140,20 +141,20 @@ impl StudyRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     pub runs: String,
-    /// Which of the study's machines; empty where there is one.
+    /// The study's machine; empty if there is only one.
     pub system: String,
     /// The condition as the study names it.
     pub condition: String,
-    /// As levels of our factors; empty where no single case of ours corresponds.
+    /// The condition as levels of lasthop's factors; empty if no single case of lasthop corresponds.
     pub levels: IndexMap<String, String>,
-    /// As the study's file names it.
+    /// Name of the quantity in the study's file.
     pub quantity: String,
-    /// The same for tables.
+    /// Name of the quantity in tables; empty in an older book.
     #[serde(default)]
     pub words: String,
     #[serde(skip)]
     pub measured: Quantity,
-    /// As printed, without the unit.
+    /// The number as printed, without the unit.
     pub printed: String,
     pub value: f64,
     pub unit: String,
@@ -178,11 +179,11 @@ pub struct Claim {
     pub text: String,
     pub case: IndexMap<String, String>,
     pub against: IndexMap<String, String>,
-    /// As the study's file names it.
+    /// Name of the quantity in the study's file.
     pub quantity: String,
     #[serde(skip)]
     pub measured: Quantity,
-    /// The quantity of `against`, where it is another one.
+    /// The quantity of `against`, if it differs from `quantity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_quantity: Option<String>,
     #[serde(skip)]
@@ -190,11 +191,11 @@ pub struct Claim {
     /// The published ratio, where no figures give it.
     #[serde(skip)]
     pub published: Option<f64>,
-    /// Ratio of case to `against` that fits the claim.
+    /// Lowest and highest ratio of case to `against` that fit the claim.
     pub least: Option<f64>,
     pub most: Option<f64>,
     pub printed: Vec<String>,
-    /// Why nothing here answers it.
+    /// Why no run answers the claim.
     #[serde(skip)]
     pub because: Option<String>,
 }
@@ -239,19 +240,19 @@ impl By {
     }
 }
 
-/// What a published number is a number of. Without an expression it is kept as printed, and nothing is compared.
+/// The quantity of a published number. Without an expression, the number is kept as printed, and nothing is compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// For tables.
+    /// Name of the quantity in tables.
     pub words: String,
     /// An expression over a result by either method, in seconds and bytes: `time`, `1 / row`, `time - queries.time`.
     pub value: Option<String>,
-    /// The expression for the study's method, where it is another one or the only one.
+    /// The expression for the study's method, if it differs from `value` or `value` is missing.
     pub method: Option<String>,
-    /// The expression for lasthop's method, where it is another one or the only one.
+    /// The expression for lasthop's method, if it differs from `value` or `value` is missing.
     pub lasthop: Option<String>,
-    /// Levels of our factors, beside those of a condition.
+    /// Levels of lasthop's factors, in addition to those of a condition.
     #[serde(default)]
     pub levels: IndexMap<String, String>,
 }

@@ -24,7 +24,7 @@ use crate::{
     pause::Pause,
 };
 
-/// Rounds per count of events. Counts hardly vary.
+/// Events are counted once in this many rounds, because counts hardly vary.
 const COUNTED: u32 = 4;
 /// The shortest measure phase of a profile trial, in nanoseconds: a few hundred samples.
 const LEAST_NS: u64 = 400_000_000;
@@ -85,7 +85,7 @@ impl Round {
         Ok(())
     }
 
-    /// `None` if the case has no result or a pause interrupted it.
+    /// Runs a profile trial; `None` if the case has no result or a pause interrupted the trial.
     fn profile_trial(
         &mut self,
         runner: &mut Runner<'_>,

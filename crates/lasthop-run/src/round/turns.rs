@@ -88,7 +88,7 @@ impl Round {
         (written.and(stopped), took)
     }
 
-    /// `last` is the trial that is not yet written.
+    /// Runs the trials of all blocks in turn. `last` is the trial that is not yet written.
     fn turns(
         &mut self,
         runner: &mut Runner<'_>,

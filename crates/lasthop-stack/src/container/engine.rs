@@ -33,7 +33,7 @@ pub enum EngineError {
     Other(String),
 }
 
-/// For `?` in functions that return text.
+/// Lets functions whose errors are text use `?`.
 impl From<EngineError> for String {
     fn from(error: EngineError) -> Self {
         error.to_string()

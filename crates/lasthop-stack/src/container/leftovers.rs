@@ -228,7 +228,7 @@ impl Remover {
         (seen.into_iter().collect(), left)
     }
 
-    /// `None` if the engine does not answer.
+    /// The words that a command of the engine prints; `None` if the engine does not answer.
     fn listed(&self, words: &[&str]) -> Option<Vec<String>> {
         Some(self.ask(words)?.split_ascii_whitespace().map(str::to_owned).collect())
     }

@@ -80,7 +80,7 @@ impl Subnet {
     }
 }
 
-/// `10.89.0.0/24 10.89.0.1`; Docker leaves out a gateway that it chose itself.
+/// Reads a subnet and its gateway, such as `10.89.0.0/24 10.89.0.1`. Docker leaves out a gateway that it chose itself.
 pub(super) fn parse(line: &str, name: &str) -> Option<Bridge> {
     let (subnet, gateway) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let (address, prefix) = subnet.split_once('/')?;

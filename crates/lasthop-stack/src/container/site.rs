@@ -48,7 +48,7 @@ pub enum Housing {
 }
 
 impl Housing {
-    /// Its own container or the supervisor's.
+    /// The container of the service: its own or the supervisor's.
     pub fn container(&self) -> &Launch {
         match self {
             Self::Own(launch) => launch,

@@ -54,6 +54,8 @@ impl Channel {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 
+    /// Sends a message with file descriptors.
+    ///
     /// # Errors
     ///
     /// The other end is gone, or the message is longer than [`PACKET`] bytes.

@@ -53,7 +53,7 @@ pub enum GuardError {
     Other(String),
 }
 
-/// For `?` in functions that return text.
+/// Lets functions whose errors are text use `?`.
 impl From<GuardError> for String {
     fn from(error: GuardError) -> Self {
         error.to_string()
@@ -494,7 +494,7 @@ pub enum Output {
     /// A pipe to lasthop.
     Pipe,
     File(File),
-    /// For standard error: standard output.
+    /// The same place as standard output; for standard error only.
     Same,
     /// lasthop's own standard error.
     Inherit,

@@ -37,7 +37,7 @@ pub struct SpawnRequest {
     pub network: Option<PathBuf>,
     /// User and group id to run as.
     pub user: Option<(u32, u32)>,
-    /// Needed paths in folders that this user cannot enter.
+    /// Paths that the process needs in folders that `user` cannot enter.
     pub needed: Vec<PathBuf>,
     /// The signal for an orderly end after lasthop has died. Without it, the process is killed at once.
     pub stop_signal: Option<i32>,
@@ -45,7 +45,7 @@ pub struct SpawnRequest {
     pub as_group: bool,
     /// Give the process private System V shared memory and semaphores, if the guard has the rights. They end with it.
     pub own_ipc: bool,
-    /// Also give it a private `/dev/shm`; both in a user namespace if the guard lacks the rights otherwise.
+    /// Like `own_ipc`, with a private `/dev/shm` too. A guard without the rights makes a user namespace to get them.
     pub own_memory: bool,
 }
 

@@ -443,7 +443,7 @@ impl Supervisor {
 /// Shared memory that only a child and its descendants see. The kernel removes it with the last of them.
 struct OwnMemory {
     namespaces: UnshareFlags,
-    /// The mapping that keeps the child's ids in a user namespace, if it needs one.
+    /// The mapping that keeps the child's ids in a user namespace; `None` if no user namespace is needed.
     mapping: Option<[(&'static CStr, String); 3]>,
 }
 
@@ -515,7 +515,7 @@ impl Identity {
         })
     }
 
-    /// Opens the passage first: afterwards the rights for it are gone.
+    /// Switches to the user and group. Opens the passage before the switch, which gives up the rights to open it.
     fn assume(&mut self) -> io::Result<()> {
         self.passage.open()?;
         // The user comes last: without root's rights the kernel would refuse to change the groups.

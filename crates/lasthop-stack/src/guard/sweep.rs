@@ -1,4 +1,5 @@
-//! Cleans up after runs whose guard was killed: finds their sandboxes, ends their processes and removes both.
+//! Cleans up after runs whose guard was killed: finds their sandboxes, kills their processes, and removes their
+//! containers and the sandboxes.
 
 use std::{
     collections::BTreeSet,

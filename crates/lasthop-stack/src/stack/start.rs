@@ -148,8 +148,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Ends the client first, because it may still ask the engine for the container. A service in a supervisor's
-    /// container is removed with the stack.
+    /// Ends the preparation's process or client, then removes its container. The order matters: a client may still ask
+    /// the engine for the container. A service in a supervisor's container is removed with the stack.
     fn give_up_preparation(&self, child: &GuardedChild, container: Option<&Launch>) -> Result<(), String> {
         let _ = match self.housing {
             Some(_) => child.stop(libc::SIGKILL, Duration::ZERO),
@@ -271,8 +271,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Runs a command in the service's directory, with its account and environment. The client of an engine keeps
-    /// lasthop's.
+    /// Runs a command in the service's directory, with the service's account and environment. The client of a container
+    /// engine keeps lasthop's account and environment.
     fn in_place(&self, command: &[String]) -> Spawn {
         let spawn = Spawn::new(command).directory(&self.binding.directory);
         if self.housing.is_some() {

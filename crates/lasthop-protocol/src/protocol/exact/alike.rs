@@ -101,10 +101,10 @@ const SHORTER: u64 = 2;
 /// A changed number may have eight bytes, of which only one has changed so far.
 const NUMBER: usize = 7;
 
-/// With fewer replies there is no rule and no exception.
+/// Minimum number of replies that can show a rule and its exceptions.
 const MANY: usize = 8;
 
-/// A change within this many last replies may not last.
+/// Replies that differ at the end count as a lasting change only if there are more than this many of them.
 pub const WITNESSES: usize = 4;
 
 /// Where a reply differs, and the expected bytes there.

@@ -12,8 +12,8 @@ use crate::protocol::{check::BodyCheck, line::digits};
 
 const OK: u16 = 200;
 const SWITCHING_PROTOCOLS: u16 = 101;
-/// Maximum bytes of the fields of a block, each with 32 more: `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, section
-/// 6.5.2). A block may be far shorter than the fields that it repeats.
+/// Maximum bytes of the fields of a block, each field counted with 32 bytes more: `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC
+/// 9113, section 6.5.2). A block may be far shorter than the fields that it repeats.
 pub const FIELDS_MAX: usize = 64 * 1024;
 
 /// The fields of a block.

@@ -170,7 +170,7 @@ fn write_length(length: usize, block: &mut Vec<u8>) {
     }
 }
 
-/// Appendix A.
+/// The static table (RFC 7541, appendix A).
 static STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

@@ -25,7 +25,7 @@ const PLUGINS: u32 = 1 << 19;
 const LONG_PLUGIN_DATA: u32 = 1 << 21;
 const NO_EOF: u32 = 1 << 24;
 
-/// Capabilities required here. No server without them has been built for many years.
+/// Capabilities that the client requires. Servers have had them for many years.
 const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGINS;
 const WANTED: u32 = NEEDED
     | LONG_PASSWORD
@@ -111,7 +111,7 @@ impl Handshake {
         self.flags & TLS > 0
     }
 
-    /// Whether the packets that once ended each part of a reply are omitted.
+    /// Whether the server omits the EOF packets that once ended each part of a reply.
     pub fn leaves_out_ends(&self) -> bool {
         // The client always offers it (`WANTED`), so the server decides.
         self.flags & NO_EOF > 0
@@ -149,7 +149,7 @@ pub struct Client<'a> {
     pub says_clear: bool,
 }
 
-/// The first answer of a method.
+/// Makes the first answer of a method from the client and the server's nonce.
 type Answer = fn(&Client<'_>, &[u8]) -> Result<Vec<u8>, Failure>;
 
 const METHODS: &[(&str, Answer)] = &[
@@ -166,7 +166,7 @@ const METHODS: &[(&str, Answer)] = &[
     ("auth_socket", |_, _| Ok(Vec::new())),
 ];
 
-/// The first method if the server's is unknown; the server may then ask for the account's method.
+/// The method of the first answer if the server's method is unknown. The server may then ask for the account's method.
 const DEFAULT: &str = "mysql_native_password";
 
 pub fn known_or_default(method: &str) -> &str {
@@ -190,7 +190,7 @@ pub fn answer(method: &str, client: &Client<'_>, nonce: &[u8]) -> Result<Vec<u8>
         .1(client, nonce)
 }
 
-/// What follows the method's first answer.
+/// The client's next step after the first answer of a method.
 pub enum More {
     Say(Vec<u8>),
     Wait,
@@ -237,7 +237,7 @@ fn mixed(left: &[u8], right: &[u8]) -> Vec<u8> {
     left.iter().zip(right).map(|(left, right)| left ^ right).collect()
 }
 
-/// The 20 random bytes of both methods; a NUL follows them.
+/// The 20 random bytes of a nonce, without the NUL that may follow them.
 fn random(nonce: &[u8]) -> &[u8] {
     &nonce[..nonce.len().min(20)]
 }

@@ -62,12 +62,12 @@ impl MysqlExpect {
 
 /// Length of a packet of 0xfe that ends the descriptions of columns or the rows; an OK packet in its place is longer.
 const EOF_LENGTH: usize = 5;
-/// A row may begin with the same byte if its first column is this long.
+/// Length of a first column from which on a row also begins with 0xfe.
 const LONG: usize = 0xff_ffff;
 /// Status flag: another result set follows.
 const MORE_RESULTS: u64 = 8;
 const NULL: u8 = 0xfb;
-/// A table has 4,096 columns at most.
+/// Maximum columns of a result set. A table has at most 4,096.
 const COLUMNS_MAX: u64 = 0xffff;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,12 +77,12 @@ enum ResultPart {
     Head,
     /// The number of column descriptions still to come.
     Columns(u64),
-    /// All columns are described. A server that does not omit it sends an EOF packet.
+    /// All columns are described. An EOF packet follows, unless the server omits EOF packets.
     Described,
     Rows,
 }
 
-/// Type of a column, as far as its first value depends on it.
+/// The part of a column's type that reading a binary value needs.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     kind: u8,
@@ -97,7 +97,7 @@ pub struct Reply {
     /// Whether the first value is read.
     is_first_read: bool,
     part: ResultPart,
-    /// Columns of the current result set, and the first of them.
+    /// Number of columns of the current result set, and the type of the first column.
     width: u64,
     column: Option<Column>,
     /// Columns of the first result set.

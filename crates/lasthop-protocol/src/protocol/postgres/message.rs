@@ -128,7 +128,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&length(body.len() + 4), body].concat()
 }
 
-/// No text of a valid specification is longer than [`MESSAGE_MAX`].
+/// A length in four bytes. Every length fits, because no text of a valid specification is longer than [`MESSAGE_MAX`].
 fn length(bytes: usize) -> [u8; 4] {
     (bytes as u32).to_be_bytes()
 }

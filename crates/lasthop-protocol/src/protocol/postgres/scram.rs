@@ -246,8 +246,7 @@ mod tests {
         assert_ne!(message(), message());
     }
 
-    /// As in libpq: what looks the same is the same (RFC 4013), and a password with forbidden characters stays as it
-    /// is.
+    /// SASLprep (RFC 4013) as in libpq: a password with forbidden characters stays as it is.
     #[test]
     fn passwords_are_prepared() {
         let prepared = |password: &str| String::from_utf8(first(password).password).unwrap();

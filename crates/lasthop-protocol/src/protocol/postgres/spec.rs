@@ -44,10 +44,10 @@ pub struct Postgres {
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelBinding {
     Disable,
-    /// Bound if TLS is used and the server offers it.
+    /// Bound if TLS is used and the server offers channel binding.
     #[default]
     Prefer,
-    /// A server that accepts the client without it is refused.
+    /// A server that accepts the client without channel binding is refused.
     Require,
 }
 

@@ -2,7 +2,7 @@
 
 use lasthop_trial::failure::Failure;
 
-/// The rest of a message.
+/// Kinds of frames. `CONTINUATION` has the rest of a message.
 pub const CONTINUATION: u8 = 0;
 pub const TEXT: u8 = 1;
 pub const BINARY: u8 = 2;
