@@ -33,7 +33,7 @@ pub struct Program {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Arguments that print it.
+    /// Arguments with which the program prints its version.
     pub arguments: Vec<String>,
     /// Regular expression with one group: the version.
     pub pattern: String,

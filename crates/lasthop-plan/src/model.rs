@@ -376,8 +376,8 @@ pub struct Load {
     /// The service that the driver talks to, a single server. May be a template over the factors, for example to put a
     /// load balancer in front.
     pub target: Template,
-    /// What is said: the name of a protocol, whose parameters are in the table of that name; `custom` is what only a
-    /// driver of your own can say. May be a template.
+    /// The name of a protocol, whose parameters are in the table of that name. `custom` is a protocol that only a driver
+    /// of your own speaks. May be a template.
     pub protocol: Template,
     /// Number of concurrent connections.
     #[serde(default = "one", deserialize_with = "or_template::<i64, _>")]
@@ -630,7 +630,7 @@ pub struct Listen {
 pub struct Connect {
     /// Form for a Unix socket, with `{{ path }}` for the socket's path [default: unix:{{ path }}].
     pub unix: Option<String>,
-    /// Form for an abstract socket, with `{{ name }}` for the socket's name (default: `unix:@{{ name }}`).
+    /// Form for an abstract socket, with `{{ name }}` for the socket's name [default: unix:@{{ name }}].
     #[serde(rename = "abstract")]
     pub abstract_: Option<String>,
     /// Form for TCP, with `{{ address }}`, or `{{ host }}` and `{{ port }}` [default: {{ address }}].

@@ -8,7 +8,7 @@ use lasthop_trial::{
     options::{self, Engine, Model, Reuse, SocketOptions, Timeouts, within},
 };
 
-use crate::protocol::{
+use crate::{
     exchange::Factory,
     kind::{Protocol, Usage},
 };
@@ -255,7 +255,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::protocol::{
+    use crate::{
         echo::Echo,
         http::{Http, HttpExpect, HttpVersion},
     };

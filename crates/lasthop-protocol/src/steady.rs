@@ -113,7 +113,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::protocol::{Protocol, echo::Echo};
+    use crate::{Protocol, echo::Echo};
 
     const MS: u64 = 1_000_000;
 

@@ -16,7 +16,7 @@ pub use crate::location::UrlOptions;
 
 use crate::{
     location::{Location, socket_user, with_harmless, without_password},
-    protocol::{PROTOCOLS, Protocol},
+    PROTOCOLS, Protocol,
 };
 
 /// The URL in a form to show and keep, with `***` in place of passwords and of parameters that are not known to be
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::{
+    use crate::{
         echo::Echo,
         http::Http,
         mysql::Mysql,

@@ -10,7 +10,7 @@ use super::{
     scram,
     spec::{ChannelBinding, Postgres},
 };
-use crate::protocol::exchange::{self, Greeting};
+use crate::exchange::{self, Greeting};
 
 /// Progress of the login.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::packet::{END, Framer, OK, Reader};
-use crate::protocol::{
+use crate::{
     exact::Exact,
     exchange::excerpt,
     kind,

@@ -11,7 +11,7 @@ use super::{
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
-use crate::protocol::exchange::{Done, Exchange, Greeting, Progress, excerpt};
+use crate::exchange::{Done, Exchange, Greeting, Progress, excerpt};
 
 /// Initial size of a window.
 const WINDOW: i64 = 65_535;

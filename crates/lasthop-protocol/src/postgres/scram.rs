@@ -12,7 +12,7 @@ use ring::{
     rand::{SecureRandom as _, SystemRandom},
 };
 
-use crate::protocol::exchange::excerpt;
+use crate::exchange::excerpt;
 
 pub const SHA_256: &str = "SCRAM-SHA-256";
 pub const SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";

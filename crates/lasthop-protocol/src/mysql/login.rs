@@ -8,7 +8,7 @@ use ring::{
 };
 
 use super::packet::Reader;
-use crate::protocol::exchange::excerpt;
+use crate::exchange::excerpt;
 
 /// Capabilities of both sides.
 /// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>

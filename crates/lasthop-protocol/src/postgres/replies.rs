@@ -9,7 +9,7 @@ use super::{
     message::{Framer, Requests, is_notice, server_error, unexpected},
     result::{BETWEEN_TAGS, first_column},
 };
-use crate::protocol::{
+use crate::{
     check::BodyCheck,
     checked::Replies,
     exchange::{Greeting, excerpt},

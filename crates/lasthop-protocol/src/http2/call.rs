@@ -8,7 +8,7 @@ use super::{
     OF_CONNECTION, Requests, frame,
     hpack::{self, Decoder},
 };
-use crate::protocol::{check::BodyCheck, line::digits};
+use crate::{check::BodyCheck, line::digits};
 
 const OK: u16 = 200;
 const SWITCHING_PROTOCOLS: u16 = 101;

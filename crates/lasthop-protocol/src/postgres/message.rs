@@ -3,7 +3,7 @@
 use lasthop_trial::failure::Failure;
 
 use super::spec::{Postgres, QueryMode};
-use crate::protocol::{check::Expected, exchange::excerpt};
+use crate::{check::Expected, exchange::excerpt};
 
 /// Type and length of a message.
 pub const HEAD: usize = 5;

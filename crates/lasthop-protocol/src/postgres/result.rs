@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::{HEAD, is_notice, messages};
-use crate::protocol::{
+use crate::{
     exact::Exact,
     kind,
     statement::{self, FIRST_MAX},

@@ -6,7 +6,7 @@ use memchr::memmem;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use super::{frame::wrong, random};
-use crate::protocol::{
+use crate::{
     exchange::excerpt,
     http::{self, HEAD_MAX, HEADERS_MAX},
 };

@@ -24,9 +24,9 @@ use crate::location::Location;
 /// Maximum bytes of one send.
 const SEND_MAX: u64 = 16 << 20;
 /// Maximum steps of a greeting.
-pub(super) const STEPS_MAX: u64 = 8;
+pub(crate) const STEPS_MAX: u64 = 8;
 /// How a greeting is checked, in words that follow those about replies.
-pub(super) const OF_GREETING: &str = "; of the greeting where it ends";
+pub(crate) const OF_GREETING: &str = "; of the greeting where it ends";
 /// Replies up to this length are shown.
 const SHOWN_MAX: usize = 60;
 

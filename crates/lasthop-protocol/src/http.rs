@@ -67,7 +67,7 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
 
 /// Endpoint, host and target of a URL of HTTP, or of a protocol that begins as HTTP. The scheme `secure` stands for
 /// TLS.
-pub(super) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoint, &'a str, String), String> {
+pub(crate) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoint, &'a str, String), String> {
     let mut location = location.secured_by(secure);
     // The form of an nginx upstream: `http://unix:/path:/uri`.
     if let Some(socket) = location.rest.strip_prefix("//unix:").filter(|rest| is_socket(rest)) {
@@ -133,16 +133,16 @@ pub struct Http {
     pub expect: HttpExpect,
 }
 
-pub(super) fn get() -> String {
+pub(crate) fn get() -> String {
     "GET".to_owned()
 }
 
-pub(super) fn localhost() -> String {
+pub(crate) fn localhost() -> String {
     "localhost".to_owned()
 }
 
 /// A table, or pairs, which can repeat a name.
-pub(super) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
     struct Headers;
     impl<'de> Visitor<'de> for Headers {
         type Value = Vec<(String, String)>;
@@ -371,14 +371,14 @@ impl ProtocolSpec for Http {
 }
 
 /// The value of the header `Host`, and the other headers.
-pub(super) fn split_host(mut headers: Vec<(String, String)>) -> (Option<String>, Vec<(String, String)>) {
+pub(crate) fn split_host(mut headers: Vec<(String, String)>) -> (Option<String>, Vec<(String, String)>) {
     let at = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host"));
     (at.map(|at| headers.remove(at).1), headers)
 }
 
 /// Hides secrets: in the target, and in headers that look secret or have one of the names `hidden`. Returns whether
 /// there were any.
-pub(super) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], hidden: &[String]) -> bool {
+pub(crate) fn hide_secrets(path: &mut String, headers: &mut [(String, String)], hidden: &[String]) -> bool {
     let mut found = false;
     for (_, value) in headers
         .iter_mut()
@@ -590,7 +590,7 @@ fn parts(mut reply: &[u8]) -> Result<Whole, Failure> {
 }
 
 /// The value of a header, or all its values joined; empty if missing.
-pub(super) fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
+pub(crate) fn value_of(headers: &[httparse::Header<'_>], name: &str) -> String {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     joined(named.map(|header| header.value))
 }
@@ -611,10 +611,10 @@ fn or_none(value: String) -> Vec<u8> {
 }
 
 /// Maximum bytes of a reply's status line and headers, including interim replies (1xx) before it.
-pub(super) const HEAD_MAX: usize = 64 * 1024;
-pub(super) const HEADERS_MAX: usize = 128;
+pub(crate) const HEAD_MAX: usize = 64 * 1024;
+pub(crate) const HEADERS_MAX: usize = 128;
 /// Maximum bytes of the body of a wrong reply that are read to keep its connection.
-pub(super) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
+pub(crate) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
 /// Request and expectations, shared by all connections of a thread.
 struct Requests {
@@ -639,7 +639,7 @@ impl Requests {
 }
 
 /// Encodes the request. Adds `Host`, `Connection` and `Content-Length` if the specification's headers lack them.
-pub(super) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
+pub(crate) fn encode(http: &Http, reuse: Reuse) -> Vec<u8> {
     let version = if http.version == HttpVersion::V10 { "1.0" } else { "1.1" };
     // Only if it differs from the version's default: 1.0 closes, 1.1 keeps.
     let connection = match (http.version, reuse) {
@@ -965,7 +965,7 @@ impl Replies for HttpReplies {
     }
 }
 
-pub(super) fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
+pub(crate) fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> Failure {
     let leads = location.map_or_else(String::new, |place| {
         format!(", a redirect to {}", excerpt(place.as_bytes()))
     });
@@ -976,7 +976,7 @@ pub(super) fn wrong_status(got: u16, expected: u16, location: Option<&str>) -> F
 }
 
 /// Refuses bytes that cannot become a reply before the head is complete.
-pub(super) fn refuse_early(text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn refuse_early(text: &[u8]) -> Result<(), Failure> {
     let known = text.len().min(7);
     if text[..known] == b"HTTP/1."[..known] {
         Ok(())
@@ -994,7 +994,7 @@ fn not_http(text: &[u8]) -> Failure {
 }
 
 /// Parses the head that `text` begins with. Returns it with its length.
-pub(super) fn parse<'h, 'a>(
+pub(crate) fn parse<'h, 'a>(
     text: &'a [u8],
     headers: &'h mut [httparse::Header<'a>],
 ) -> Result<(httparse::Response<'h, 'a>, usize), Failure> {

@@ -4,7 +4,7 @@
 
 use lasthop_trial::failure::Failure;
 
-use crate::protocol::exchange::excerpt;
+use crate::exchange::excerpt;
 
 /// Maximum payload of one packet.
 const PART_MAX: usize = 0xff_ffff;
