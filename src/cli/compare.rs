@@ -2,7 +2,7 @@
 
 use std::{mem, sync::atomic::Ordering};
 
-use lasthop_model::record::{Given, Origin};
+use lasthop_model::record::{ComparedEndpoints, Origin};
 use lasthop_plan::{
     given::{self, NAME},
     plan::Plan,
@@ -138,7 +138,7 @@ pub fn origin() -> Origin {
 }
 
 /// The plan of a recorded comparison, with passwords from the environment.
-pub fn plan_again(given: &Given, remote: bool) -> Result<Plan, CliError> {
+pub fn plan_again(given: &ComparedEndpoints, remote: bool) -> Result<Plan, CliError> {
     let mut given = given.clone();
     let endpoints = given
         .endpoints

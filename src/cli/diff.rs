@@ -1,4 +1,4 @@
-//! `lasthop diff`, `lasthop report` of several runs, and `--fail-if`
+//! `lasthop diff`, and `lasthop report` of several runs
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use lasthop_analyse::{
         diff,
         fleet::{self, Member},
     },
-    limit::{self, Limit, Subject},
-    summary::{Held, Standing, Summary},
+    limit::{self, Limit},
+    summary::{JudgedLimit, Summary},
 };
 use lasthop_record::{RunData, Store, store};
 use lasthop_report::{
@@ -19,7 +19,8 @@ use lasthop_report::{
 use super::{
     args,
     context::{home, on_all_cpus},
-    output::{CliError, DONE, Exit, LIMIT, OrExit, UNJUDGED, deliver_bytes, talk, writable},
+    limits,
+    output::{CliError, Exit, OrExit, deliver_bytes, writable},
 };
 
 /// Directories of recorded runs.
@@ -41,9 +42,9 @@ pub fn diff(arguments: &args::Diff) -> Exit {
     let new = read(new)?;
     [&old, &new].into_iter().try_for_each(compares)?;
     let mut diff = diff::diff(&old, &new).or_usage()?;
-    diff.limits = judged(&arguments.output.fail_if, &limit::of_diff(&diff), diff.confidence)?;
+    diff.limits = limits::judge(&arguments.output.fail_if, &limit::of_diff(&diff), diff.confidence)?;
     tell(&diff, &arguments.output)?;
-    Ok(hold(&diff.limits))
+    Ok(limits::exit_status(&diff.limits))
 }
 
 fn compares(data: &RunData) -> Result<(), CliError> {
@@ -74,22 +75,22 @@ fn tell(result: &impl Reportable, output: &args::OutputOptions) -> Result<(), Cl
 }
 
 /// The results of all limits for every run.
-fn judged_all<'a>(
+fn judge_all<'a>(
     limits: &[Limit],
     runs: impl IntoIterator<Item = &'a Summary>,
     confidence: f64,
-) -> Result<Vec<Held>, CliError> {
+) -> Result<Vec<JudgedLimit>, CliError> {
     let of = |run: &Summary| {
-        let held = judged(limits, &limit::of_run(run), confidence)?;
-        Ok(held
+        let judged = limits::judge(limits, &limit::of_run(run), confidence)?;
+        Ok(judged
             .into_iter()
-            .map(|held| Held {
-                text: format!("{}: {}", run.run, held.text),
-                ..held
+            .map(|judged| JudgedLimit {
+                text: format!("{}: {}", run.run, judged.text),
+                ..judged
             })
             .collect())
     };
-    let all: Vec<Vec<Held>> = runs.into_iter().map(of).collect::<Result<_, CliError>>()?;
+    let all: Vec<Vec<JudgedLimit>> = runs.into_iter().map(of).collect::<Result<_, CliError>>()?;
     Ok(all.concat())
 }
 
@@ -105,7 +106,7 @@ fn members(directories: &[PathBuf]) -> Result<Vec<Member>, CliError> {
 pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOptions) -> Exit {
     has_format(output)?;
     let members = members(directories)?;
-    let limits = judged_all(
+    let limits = judge_all(
         &output.fail_if,
         members.iter().map(Member::summary),
         lasthop_stats::CONFIDENCE,
@@ -113,35 +114,5 @@ pub fn fleet_of(directories: &[PathBuf], by: &[String], output: &args::OutputOpt
     let mut fleet = fleet::fleet(members, by).or_usage()?;
     fleet.limits = limits;
     tell(&fleet, output)?;
-    Ok(hold(&fleet.limits))
-}
-
-/// The results of all limits for the cases of a run.
-pub fn held(limits: &[Limit], summary: &Summary) -> Result<Vec<Held>, CliError> {
-    judged(limits, &limit::of_run(summary), summary.settings.confidence)
-}
-
-/// Checks that each limit names a case that is compared.
-pub fn checked(limits: &[Limit], subjects: &[Subject]) -> Result<(), CliError> {
-    limit::judge(limits, subjects).map(drop).or_usage()
-}
-
-fn judged(limits: &[Limit], subjects: &[Subject], confidence: f64) -> Result<Vec<Held>, CliError> {
-    Ok(across::held(&limit::judge(limits, subjects).or_usage()?, confidence))
-}
-
-/// Prints the results of the limits. Fails if a case exceeds a limit, or if a limit could be judged for no case.
-pub fn hold(held: &[Held]) -> u8 {
-    held.iter().for_each(|held| talk(&held.text));
-    let is_judged = |one: &Held| {
-        let mut alike = held.iter().filter(|other| other.limit == one.limit);
-        alike.any(|other| other.standing != Standing::Unjudged)
-    };
-    if held.iter().any(|held| held.standing == Standing::Beyond) {
-        LIMIT
-    } else if held.iter().all(is_judged) {
-        DONE
-    } else {
-        UNJUDGED
-    }
+    Ok(limits::exit_status(&fleet.limits))
 }

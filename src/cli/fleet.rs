@@ -15,7 +15,7 @@ use lasthop_fleet::{
     wire::{self, Heard, Received, WireError},
     worker,
 };
-use lasthop_model::{record::Given, selection::Selection};
+use lasthop_model::{record::ComparedEndpoints, selection::Selection};
 use lasthop_plan::{
     given::NAME,
     model::{RunAs, Source},
@@ -30,7 +30,7 @@ use super::{
     args::{self, FleetRunOptions, Passed},
     compare::origin,
     context::{catalog, command_line, home},
-    diff,
+    limits,
     output::{CliError, DONE, Exit, FAILED, INTERRUPTED, OrExit, counted, print, talk, writable},
     report,
     run::{carry_out, selection, sweep},
@@ -109,7 +109,7 @@ fn planned(
         let given = layouts.given(&Addresses::new()).or_usage()?;
         compared = limit::of_plan(&Plan::of_given(given).or_usage()?.cases);
     }
-    diff::checked(limits, &compared)?;
+    limits::check(limits, &compared)?;
     // Layouts are rendered here. A Pod that runs the experiment itself has only the experiments built into its lasthop.
     let mut files = Files::default();
     let words = match (&layouts, brought) {
@@ -219,7 +219,8 @@ fn drive(arguments: &args::FleetDrive) -> Exit {
     let shown = arguments.given.display();
     let text = files::named(&arguments.given, files::SHORT)
         .map_err(|error| CliError::failed(format!("cannot read {shown}: {error}")))?;
-    let given: Given = serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
+    let given: ComparedEndpoints =
+        serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
     watch_signals()?;
     for (name, endpoint) in &given.endpoints {
         compare::await_answer(&endpoint.spec, READY)

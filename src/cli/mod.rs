@@ -23,6 +23,7 @@ mod hang_up;
 mod help;
 mod index;
 mod install;
+mod limits;
 mod list;
 mod load;
 mod output;

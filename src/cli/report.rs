@@ -24,7 +24,7 @@ use lasthop_report::{Extras, Format, configuration, explained};
 use super::{
     args::{self, OutputOptions},
     context::home,
-    diff,
+    diff, limits,
     output::{
         CliError, DONE, Exit, FAILED, INTERRUPTED, OF_ROWS, OrExit, deliver_bytes, is_a_format, not_written, print,
         talk, terminal,
@@ -68,9 +68,9 @@ pub fn conclude(record: &Path, output: &OutputOptions) -> Exit {
 
 /// Judges the limits of a run and writes its report. Returns the exit code of the limits.
 fn of_one(recorded: &mut Recorded, output: &OutputOptions) -> Exit {
-    recorded.summary.limits = diff::held(&output.fail_if, &recorded.summary)?;
+    recorded.summary.limits = limits::judge_run(&output.fail_if, &recorded.summary)?;
     deliver(recorded, output)?;
-    Ok(diff::hold(&recorded.summary.limits))
+    Ok(limits::exit_status(&recorded.summary.limits))
 }
 
 /// A record, read once for all reports, and its summary.

@@ -24,7 +24,7 @@ use lasthop_stack::guard;
 use super::{
     args,
     context::{catalog, command_line, home, locator},
-    diff, explain,
+    explain, limits,
     output::{CliError, Exit, OrExit, talk, writable},
     progress::{Progress, Talk},
     report,
@@ -127,7 +127,7 @@ pub fn carry_out(
 ) -> Exit {
     // A wrong file or limit must be reported now, not after the run.
     writable(output.output.as_deref())?;
-    diff::checked(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
+    limits::check(&output.fail_if, &limit::of_plan(&job.plan.cases))?;
     let talk = Talk::choose(talk.quiet, talk.no_progress);
     report::conclude(&measure(job, unfinished, talk)?.record, output)
 }

@@ -22,7 +22,7 @@ pub struct FileRequest {
 
 /// The part of a request that a line belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum RequestPart {
     Before,
     Head,
     Body,
@@ -50,7 +50,7 @@ pub fn parse(
     let mut room = BODY_MAX;
     let mut requests: Vec<FileRequest> = Vec::new();
     let mut body: Vec<Line<'_>> = Vec::new();
-    let mut part = Part::Before;
+    let mut part = RequestPart::Before;
     // Settings from comments for the next request.
     let mut weight = 1;
     let mut status = None;
@@ -69,28 +69,32 @@ pub fn parse(
     };
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |what: &str| at(number, what);
-        if line.starts_with("###") && part != Part::Script {
+        if line.starts_with("###") && part != RequestPart::Script {
             end(&mut requests, &mut body, &mut variables)?;
-            part = Part::Before;
+            part = RequestPart::Before;
             continue;
         }
         match part {
-            Part::Script => {
+            RequestPart::Script => {
                 if line.trim_end().ends_with("%}") {
-                    part = Part::Behind;
+                    part = RequestPart::Behind;
                 }
             }
-            Part::Head | Part::Body | Part::Behind if handles(line) => {
+            RequestPart::Head | RequestPart::Body | RequestPart::Behind if handles(line) => {
                 let is_open = line.starts_with("> {%") && !line.contains("%}");
-                part = if is_open { Part::Script } else { Part::Behind };
+                part = if is_open {
+                    RequestPart::Script
+                } else {
+                    RequestPart::Behind
+                };
             }
-            Part::Behind if !is_comment(line) && !line.trim().is_empty() => {
+            RequestPart::Behind if !is_comment(line) && !line.trim().is_empty() => {
                 return Err(wrong(
                     "a line behind what handles the reply; put `###` between two requests",
                 ));
             }
-            Part::Behind => {}
-            Part::Body => {
+            RequestPart::Behind => {}
+            RequestPart::Body => {
                 let is_blank = |line: &Line<'_>| line.text.trim().is_empty() || is_comment(line.text);
                 if body.iter().all(is_blank) && begun(line).is_some() {
                     return Err(wrong("a request where a body may be; put `###` between two requests"));
@@ -104,14 +108,14 @@ pub fn parse(
                 }
                 _ => {}
             },
-            Part::Head if line.trim().is_empty() => part = Part::Body,
-            Part::Before if line.trim().is_empty() || defined(line).is_some() => {}
-            Part::Before | Part::Head => {
+            RequestPart::Head if line.trim().is_empty() => part = RequestPart::Body,
+            RequestPart::Before if line.trim().is_empty() || defined(line).is_some() => {}
+            RequestPart::Before | RequestPart::Head => {
                 if line.starts_with("< {%") {
                     return Err(wrong("a script before a request cannot be run"));
                 }
                 let shown = variables.rendered(line, number)?;
-                let last = requests.last_mut().filter(|_| part == Part::Head);
+                let last = requests.last_mut().filter(|_| part == RequestPart::Head);
                 let is_rest = |request: &FileRequest| request.headers.is_empty() && continues(line);
                 if let Some(request) = last.filter(|request| is_rest(request)) {
                     let words: Vec<&str> = shown.split_whitespace().collect();
@@ -130,7 +134,7 @@ pub fn parse(
                             "a request of {method} cannot be sent, only those of HTTP"
                         )));
                     }
-                    part = Part::Head;
+                    part = RequestPart::Head;
                     requests.push(FileRequest {
                         line: number,
                         method: method.to_owned(),
@@ -141,14 +145,14 @@ pub fn parse(
                         status: status.take(),
                     });
                 } else {
-                    let request = requests.last_mut().filter(|_| part == Part::Head);
+                    let request = requests.last_mut().filter(|_| part == RequestPart::Head);
                     let (request, header) = request.zip(header(&shown)).ok_or_else(|| wrong(EXPECTED))?;
                     request.headers.push(header);
                 }
             }
         }
     }
-    if part == Part::Script {
+    if part == RequestPart::Script {
         return Err("the script at the end of the file has no end (`%}`)".to_owned());
     }
     end(&mut requests, &mut body, &mut variables)?;

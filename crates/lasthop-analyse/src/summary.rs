@@ -37,7 +37,7 @@ pub struct Summary {
     pub answer: Vec<String>,
     /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Held>,
+    pub limits: Vec<JudgedLimit>,
     /// Ends of the link under test.
     pub link: LinkEnds,
     /// Name of the run.
@@ -188,7 +188,7 @@ pub enum Standing {
 
 /// The result of a limit for a case, for reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Held {
+pub struct JudgedLimit {
     /// The limit as typed: `unix slower > 5%`
     pub limit: String,
     pub case: String,

@@ -1,5 +1,5 @@
 use indexmap::IndexMap;
-use lasthop_model::record::{Given, Stopped, TrialRecord};
+use lasthop_model::record::{ComparedEndpoints, Stopped, TrialRecord};
 use lasthop_record::data::RunData;
 use lasthop_stats::stopping::LEAST_ROUNDS;
 use lasthop_trial::{address::Transport, result::ErrorClass};
@@ -335,7 +335,7 @@ fn one_start_of_the_servers_decides_nothing() {
     );
     // Servers without restarts have one start, whatever the number of rounds, and a doubt says so.
     let mut given = one;
-    given.header.given = Some(Given {
+    given.header.given = Some(ComparedEndpoints {
         endpoints: IndexMap::new(),
         restart: None,
         pids: IndexMap::new(),

@@ -13,7 +13,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::{
     binding::{Account, Bindings, SOCKET, ServiceBinding},
-    record::{Given, GivenEndpoint},
+    record::{ComparedEndpoints, GivenEndpoint},
     service::RenderedService,
 };
 use lasthop_plan::plan::{Plan, Stack};
@@ -317,7 +317,7 @@ impl Layouts {
     }
 
     /// The endpoints that the driver compares: the layouts.
-    pub fn given(&self, addresses: &Addresses) -> Result<Given, String> {
+    pub fn given(&self, addresses: &Addresses) -> Result<ComparedEndpoints, String> {
         let mut endpoints = IndexMap::new();
         for layout in &self.chosen {
             let stack = self.stack(*layout)?;
@@ -336,7 +336,7 @@ impl Layouts {
             };
             endpoints.insert(layout.name().to_owned(), endpoint);
         }
-        Ok(Given {
+        Ok(ComparedEndpoints {
             endpoints,
             restart: None,
             pids: IndexMap::new(),

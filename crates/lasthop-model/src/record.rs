@@ -89,7 +89,7 @@ pub struct RunHeader {
     pub answer: Option<String>,
     /// The endpoints of `lasthop compare`, whose servers lasthop did not start; `None` in a run of an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given: Option<Given>,
+    pub given: Option<ComparedEndpoints>,
     /// The user's labels of the machine, for reports of several machines.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,
@@ -101,7 +101,7 @@ pub struct RunHeader {
 /// Endpoints whose servers lasthop did not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Given {
+pub struct ComparedEndpoints {
     /// Endpoints by case; the first is the reference.
     pub endpoints: IndexMap<String, GivenEndpoint>,
     /// A shell command that restarts the servers between rounds.
@@ -138,7 +138,7 @@ pub struct GivenEndpoint {
     pub secret: bool,
 }
 
-impl Given {
+impl ComparedEndpoints {
     /// Hides the secrets in the endpoints' specifications, and notes in `secret` whether there were any.
     #[must_use]
     pub fn without_secrets(mut self) -> Self {

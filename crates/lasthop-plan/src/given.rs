@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{Difference, FactorSummary, Given, GivenEndpoint, MOST_CASES},
+    record::{ComparedEndpoints, Difference, FactorSummary, GivenEndpoint, MOST_CASES},
     selection::{DRIVER, ENDPOINT, TRANSPORT},
 };
 use lasthop_trial::address::{Address, Endpoint, Transport, abstract_name};
@@ -63,7 +63,7 @@ fn place(address: &Address) -> String {
 }
 
 /// The factor of the endpoints: the transport, unless the user named an endpoint otherwise.
-fn factor_of(given: &Given) -> &'static str {
+fn factor_of(given: &ComparedEndpoints) -> &'static str {
     let endpoints: Vec<Endpoint> = given.endpoints.values().map(|one| one.spec.endpoint.clone()).collect();
     if given.endpoints.keys().eq(&usual_names(&endpoints, &[])) {
         TRANSPORT
@@ -91,7 +91,7 @@ pub fn check_number(endpoints: usize) -> Result<(), String> {
 
 impl Plan {
     /// A comparison of each endpoint with the first.
-    pub fn of_given(given: Given) -> Result<Self, String> {
+    pub fn of_given(given: ComparedEndpoints) -> Result<Self, String> {
         check_number(given.endpoints.len())?;
         let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
         let reference = given.endpoints.keys().next().cloned();
@@ -130,7 +130,7 @@ impl Plan {
     }
 }
 
-fn factors(given: &Given, name: &str, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
+fn factors(given: &ComparedEndpoints, name: &str, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
     let reference = levels.first().cloned();
     let mut labels = IndexMap::new();
     // A plain transport already has its usual words.
@@ -151,7 +151,7 @@ fn factors(given: &Given, name: &str, levels: Vec<Level>) -> IndexMap<String, Fa
     )])
 }
 
-fn experiment(given: &Given, name: &str, levels: &[Level]) -> Experiment {
+fn experiment(given: &ComparedEndpoints, name: &str, levels: &[Level]) -> Experiment {
     let title = |(called, endpoint): (&String, &GivenEndpoint)| {
         if name == ENDPOINT {
             format!("{called} ({})", endpoint.url)
@@ -226,7 +226,7 @@ mod tests {
             "two endpoints are called `old`: give each its own name"
         );
         let endpoints = [("old", a), ("new", b)].map(|(name, url)| (name.to_owned(), endpoint(url)));
-        let plan = Plan::of_given(Given {
+        let plan = Plan::of_given(ComparedEndpoints {
             endpoints: IndexMap::from(endpoints),
             restart: None,
             pids: IndexMap::new(),
@@ -280,7 +280,7 @@ mod tests {
             let endpoints = (0..number)
                 .map(|at| (format!("tcp {at}"), endpoint("http://127.0.0.1:80/")))
                 .collect();
-            Plan::of_given(Given {
+            Plan::of_given(ComparedEndpoints {
                 endpoints,
                 restart: None,
                 pids: IndexMap::new(),
@@ -302,7 +302,7 @@ mod tests {
             ("tls", "https://127.0.0.1/"),
         ];
         let endpoints = endpoints.map(|(name, url)| (name.to_owned(), endpoint(url)));
-        let given = Given {
+        let given = ComparedEndpoints {
             endpoints: IndexMap::from(endpoints),
             restart: None,
             pids: IndexMap::new(),

@@ -14,7 +14,8 @@ use lasthop_model::{
     quantity::written,
     rate::arrivals_name,
     record::{
-        BUILT_IN, CasePlan, DerivedPlan, Difference, ExperimentSummary, FactorSummary, Given, LoadSummary, MOST_CASES,
+        BUILT_IN, CasePlan, ComparedEndpoints, DerivedPlan, Difference, ExperimentSummary, FactorSummary, LoadSummary,
+        MOST_CASES,
     },
     selection::{self, DRIVER, OWN_DRIVER, Selection},
     service::RenderedService,
@@ -55,7 +56,7 @@ pub struct Plan {
     /// Quantities derived from several cases.
     pub derived: Vec<DerivedPlan>,
     /// The endpoints that are the cases, if lasthop starts no server.
-    pub given: Option<Given>,
+    pub given: Option<ComparedEndpoints>,
 }
 
 /// The services of one or more cases.

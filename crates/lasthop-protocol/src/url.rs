@@ -15,8 +15,8 @@ use lasthop_trial::address::{Endpoint, Transport};
 pub use crate::location::UrlOptions;
 
 use crate::{
-    location::{Location, socket_user, with_harmless, without_password},
     PROTOCOLS, Protocol,
+    location::{Location, socket_user, with_harmless, without_password},
 };
 
 /// The URL in a form to show and keep, with `***` in place of passwords and of parameters that are not known to be

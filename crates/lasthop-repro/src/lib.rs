@@ -29,7 +29,7 @@ use lasthop_system::date;
 use self::{
     carry_out::Job,
     measured::{Carried, Measured},
-    outcome::{FigureRow, Part, Repetition},
+    outcome::{FigureRow, RepeatedExperiment, Repetition},
 };
 use crate::study::model::{By, Figure, Study};
 
@@ -98,7 +98,7 @@ pub fn repeat(study: &Study, options: &Options<'_>, tell: &mut dyn FnMut(&Event<
         .collect();
     for (run, Carried { part, .. }) in study.runs.iter().zip(&carried) {
         let why = why::notes(run, &measured);
-        result.parts.push(Part { why, ..part.clone() });
+        result.parts.push(RepeatedExperiment { why, ..part.clone() });
     }
     let claims = study.claims.iter();
     result.claims = claims

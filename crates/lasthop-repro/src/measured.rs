@@ -9,7 +9,7 @@ use lasthop_model::level::texts;
 use lasthop_plan::template::{expression_names, number};
 use lasthop_stats::{Interval, mean};
 
-use super::outcome::{Note, Part, Ratios, Sample, Value};
+use super::outcome::{Note, Ratios, RepeatedExperiment, Sample, Value};
 use crate::study::{
     figures::{FIGURES, figure},
     model::{By, Claim, LASTHOP, Quantity, Study, StudyRun, unit},
@@ -21,7 +21,7 @@ type Levels = IndexMap<String, String>;
 /// The results of one of a study's runs, by both ways of measuring.
 #[derive(Debug, Default)]
 pub struct Carried {
-    pub part: Part,
+    pub part: RepeatedExperiment,
     pub by_study: Option<Summary>,
     pub by_lasthop: Option<Summary>,
     /// Findings of the records' checks that explain a difference.
@@ -281,9 +281,9 @@ mod tests {
             ..Default::default()
         });
         let carried = ["one", "other"].map(|runs| Carried {
-            part: Part {
+            part: RepeatedExperiment {
                 runs: runs.to_owned(),
-                ..Part::default()
+                ..RepeatedExperiment::default()
             },
             by_study: Some(theirs.clone()),
             by_lasthop: Some(own.clone()),

@@ -35,7 +35,7 @@ pub struct Repetition {
     pub budget_seconds: f64,
     /// Where the study was repeated; `None` if nothing could run.
     pub environment: Option<Environment>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<RepeatedExperiment>,
     /// A row for each published figure.
     pub figures: Vec<FigureRow>,
     /// A row for each published comparison.
@@ -44,7 +44,7 @@ pub struct Repetition {
 
 /// One experiment of a study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Part {
+pub struct RepeatedExperiment {
     pub runs: String,
     pub experiment: String,
     /// Why the experiment was not repeated; `None` if it was.
@@ -141,7 +141,7 @@ pub struct ClaimRow {
     pub published: Option<f64>,
     #[serde(flatten)]
     pub ratios: Ratios,
-    pub word: Word,
+    pub word: ClaimVerdict,
     /// Reason for the verdict, or a caution about it; `None` if the ratios explain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
@@ -181,7 +181,7 @@ impl Sample {
 /// The verdict on a claim, by the interval of lasthop's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Word {
+pub enum ClaimVerdict {
     /// The interval agrees with the claim, and shows a difference where one is claimed.
     Reproduced,
     /// A difference of the same sign but of another size.
@@ -197,7 +197,7 @@ pub enum Word {
     NotRepeated,
 }
 
-impl Word {
+impl ClaimVerdict {
     pub fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -239,7 +239,7 @@ impl Repetition {
         let mut kept: Self = serde_json::from_str(text)?;
         let rows = std::mem::take(&mut kept.claims);
         let ratios = |claim: &Claim| {
-            let mut measured = rows.iter().filter(|row| row.word != Word::NotRepeated);
+            let mut measured = rows.iter().filter(|row| row.word != ClaimVerdict::NotRepeated);
             let row = measured.find(|row| row.claim.compares_as(claim))?;
             let part = kept.parts.iter().find(|part| part.runs == claim.runs);
             let said = || Sample::said(part?.design.as_ref()?);
@@ -265,7 +265,7 @@ impl Repetition {
             Some(ratios) => judge(claim, published, ratios),
             None => {
                 let why = unanswered.or_else(failure).map_or("not measured", String::as_str);
-                (Word::NotRepeated, Some(why))
+                (ClaimVerdict::NotRepeated, Some(why))
             }
         };
         let engine = study.method.engine.filter(|_| ratios.is_some());
@@ -292,8 +292,8 @@ impl Repetition {
 const SAME: f64 = 0.05;
 
 /// Judges a claim by the measured ratio, with the reason if the ratio is not enough.
-fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Option<&'static str>) {
-    let undecided = |because| (Word::Undecided, Some(because));
+fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (ClaimVerdict, Option<&'static str>) {
+    let undecided = |because| (ClaimVerdict::Undecided, Some(because));
     match measured.sample {
         None => return undecided("rounds not known"),
         Some(Sample { rounds: 0 | 1, .. }) => return undecided("a verdict needs two rounds"),
@@ -316,15 +316,15 @@ fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Opti
     let shows_a_difference = low > 1.0 || high < 1.0;
     let claims_a_difference = has_sign && (least >= 1.0 || most <= 1.0);
     if low >= least && high <= most {
-        return (Word::Reproduced, aside);
+        return (ClaimVerdict::Reproduced, aside);
     }
     if high < least || low > most {
         let word = if has_sign && !shows_a_difference {
-            Word::SignUndecided
+            ClaimVerdict::SignUndecided
         } else if claims_a_difference && (value > 1.0) == (least >= 1.0) {
-            Word::SameSign
+            ClaimVerdict::SameSign
         } else {
-            Word::Refuted
+            ClaimVerdict::Refuted
         };
         return (word, None);
     }
@@ -333,16 +333,16 @@ fn judge(claim: &Claim, published: Option<f64>, measured: Ratios) -> (Word, Opti
         undecided("the interval reaches beyond the claim")
     } else if has_sign && !claims_a_difference {
         if low >= 1.0 - SAME && high <= 1.0 + SAME {
-            (Word::Reproduced, aside)
+            (ClaimVerdict::Reproduced, aside)
         } else {
             undecided("the interval reaches beyond the claim")
         }
     } else if has_sign && !shows_a_difference {
         undecided("the interval contains 1")
     } else if (least..=most).contains(&value) || published.is_some() && !is_published_outside {
-        (Word::Reproduced, aside)
+        (ClaimVerdict::Reproduced, aside)
     } else if has_sign && is_published_outside {
-        (Word::SameSign, aside)
+        (ClaimVerdict::SameSign, aside)
     } else {
         undecided("the interval only touches the claim")
     }
@@ -374,28 +374,34 @@ mod tests {
         }
     }
 
-    fn word(claim: &Claim, value: f64, low: f64, high: f64) -> Word {
+    fn word(claim: &Claim, value: f64, low: f64, high: f64) -> ClaimVerdict {
         judge(claim, None, ratios(value, low, high)).0
     }
 
     #[test]
     fn a_claim_is_judged_by_the_whole_interval() {
         let half_more = between(1.45, 1.55);
-        assert_eq!(word(&half_more, 1.48, 1.42, 1.54), Word::Reproduced);
-        assert_eq!(word(&half_more, 1.20, 1.15, 1.25), Word::SameSign);
-        assert_eq!(word(&half_more, 0.90, 0.85, 0.95), Word::Refuted);
-        assert_eq!(word(&half_more, 1.20, 0.90, 1.60), Word::Undecided);
+        assert_eq!(word(&half_more, 1.48, 1.42, 1.54), ClaimVerdict::Reproduced);
+        assert_eq!(word(&half_more, 1.20, 1.15, 1.25), ClaimVerdict::SameSign);
+        assert_eq!(word(&half_more, 0.90, 0.85, 0.95), ClaimVerdict::Refuted);
+        assert_eq!(word(&half_more, 1.20, 0.90, 1.60), ClaimVerdict::Undecided);
         let less = between(0.7, 0.8);
-        assert_eq!(word(&less, 0.9, 0.85, 0.95), Word::SameSign);
-        assert_eq!(word(&less, 1.2, 1.1, 1.3), Word::Refuted);
+        assert_eq!(word(&less, 0.9, 0.85, 0.95), ClaimVerdict::SameSign);
+        assert_eq!(word(&less, 1.2, 1.1, 1.3), ClaimVerdict::Refuted);
     }
 
     /// Intervals from a real machine: pipes against domain sockets, and PgBouncer's latency.
     #[test]
     fn an_interval_that_contains_1_refutes_nothing() {
-        assert_eq!(word(&between(1.2, 1.3), 0.912, 0.763, 1.091), Word::SignUndecided);
-        assert_eq!(word(&between(0.55, 0.57), 0.894, 0.691, 1.157), Word::SignUndecided);
-        assert_eq!(word(&between(1.5, 1.5), 1.00, 0.95, 1.05), Word::SignUndecided);
+        assert_eq!(
+            word(&between(1.2, 1.3), 0.912, 0.763, 1.091),
+            ClaimVerdict::SignUndecided
+        );
+        assert_eq!(
+            word(&between(0.55, 0.57), 0.894, 0.691, 1.157),
+            ClaimVerdict::SignUndecided
+        );
+        assert_eq!(word(&between(1.5, 1.5), 1.00, 0.95, 1.05), ClaimVerdict::SignUndecided);
     }
 
     #[test]
@@ -406,27 +412,34 @@ mod tests {
             ..ratios(1.343, 1.056, 1.663)
         };
         let because = |ratios| judge(&claim, None, ratios);
-        assert_eq!(because(measured(ROUNDS)), (Word::Refuted, None));
+        assert_eq!(because(measured(ROUNDS)), (ClaimVerdict::Refuted, None));
         let one = Sample { rounds: 1, blocks: 4 };
         assert_eq!(
             because(measured(Some(one))),
-            (Word::Undecided, Some("a verdict needs two rounds"))
+            (ClaimVerdict::Undecided, Some("a verdict needs two rounds"))
         );
-        assert_eq!(because(measured(None)), (Word::Undecided, Some("rounds not known")));
+        assert_eq!(
+            because(measured(None)),
+            (ClaimVerdict::Undecided, Some("rounds not known"))
+        );
         let without = Ratios {
             lasthop: None,
             ..measured(ROUNDS)
         };
-        assert_eq!(because(without), (Word::Undecided, Some("no interval")));
+        assert_eq!(because(without), (ClaimVerdict::Undecided, Some("no interval")));
     }
 
     #[test]
     fn no_difference_must_be_shown_too() {
         let same = between(0.98, 1.02);
-        assert_eq!(word(&same, 1.0, 0.97, 1.03), Word::Reproduced);
-        assert_eq!(word(&same, 0.9, 0.5, 1.8), Word::Undecided);
-        assert_eq!(word(&same, 1.2, 1.1, 1.3), Word::Refuted);
-        assert_eq!(word(&same, 1.15, 1.01, 1.3), Word::Undecided, "only its end says so");
+        assert_eq!(word(&same, 1.0, 0.97, 1.03), ClaimVerdict::Reproduced);
+        assert_eq!(word(&same, 0.9, 0.5, 1.8), ClaimVerdict::Undecided);
+        assert_eq!(word(&same, 1.2, 1.1, 1.3), ClaimVerdict::Refuted);
+        assert_eq!(
+            word(&same, 1.15, 1.01, 1.3),
+            ClaimVerdict::Undecided,
+            "only its end says so"
+        );
     }
 
     #[test]
@@ -437,17 +450,20 @@ mod tests {
             ..Claim::default()
         };
         let twice = only(Some(2.0), None);
-        assert_eq!(word(&twice, 2.4, 2.2, 2.6), Word::Reproduced);
-        assert_eq!(word(&twice, 2.1, 1.9, 2.3), Word::Undecided);
-        assert_eq!(word(&twice, 1.88, 1.85, 1.91), Word::SameSign);
-        assert_eq!(word(&only(None, Some(1.5)), 1.497, 1.436, 1.562), Word::Undecided);
+        assert_eq!(word(&twice, 2.4, 2.2, 2.6), ClaimVerdict::Reproduced);
+        assert_eq!(word(&twice, 2.1, 1.9, 2.3), ClaimVerdict::Undecided);
+        assert_eq!(word(&twice, 1.88, 1.85, 1.91), ClaimVerdict::SameSign);
+        assert_eq!(
+            word(&only(None, Some(1.5)), 1.497, 1.436, 1.562),
+            ClaimVerdict::Undecided
+        );
         let slightly = only(Some(1.0), None);
         assert_eq!(
             word(&slightly, 1.0, 0.99, 1.01),
-            Word::Undecided,
+            ClaimVerdict::Undecided,
             "nothing shows a difference"
         );
-        assert_eq!(word(&slightly, 0.9, 0.8, 0.95), Word::Refuted);
+        assert_eq!(word(&slightly, 0.9, 0.8, 0.95), ClaimVerdict::Refuted);
     }
 
     /// The interval ends within the claimed range, short of the published figure.
@@ -457,17 +473,17 @@ mod tests {
         let touched = ratios(1.423, 1.121, 1.808);
         assert_eq!(
             judge(&between(1.8, 1.9), Some(1.857), touched),
-            (Word::SameSign, outside)
+            (ClaimVerdict::SameSign, outside)
         );
-        assert_eq!(judge(&between(1.8, 1.9), None, touched).0, Word::Undecided);
+        assert_eq!(judge(&between(1.8, 1.9), None, touched).0, ClaimVerdict::Undecided);
         let five_to_ten = between(1.05, 1.10);
         assert_eq!(
             judge(&five_to_ten, Some(1.099), ratios(1.068, 1.041, 1.095)),
-            (Word::Reproduced, outside)
+            (ClaimVerdict::Reproduced, outside)
         );
         assert_eq!(
             judge(&five_to_ten, Some(1.09), ratios(1.12, 1.08, 1.16)),
-            (Word::Reproduced, None)
+            (ClaimVerdict::Reproduced, None)
         );
     }
 
@@ -477,9 +493,9 @@ mod tests {
             against_quantity: Some("connection".to_owned()),
             ..between(least, most)
         };
-        assert_eq!(word(&share(0.41, 0.42), 1.0, 0.9, 1.1), Word::Refuted);
-        assert_eq!(word(&share(0.9, 1.2), 1.0, 0.8, 1.1), Word::Reproduced);
-        assert_eq!(word(&share(0.0, 0.01), 0.6, 0.5, 0.7), Word::Refuted);
+        assert_eq!(word(&share(0.41, 0.42), 1.0, 0.9, 1.1), ClaimVerdict::Refuted);
+        assert_eq!(word(&share(0.9, 1.2), 1.0, 0.8, 1.1), ClaimVerdict::Reproduced);
+        assert_eq!(word(&share(0.0, 0.01), 0.6, 0.5, 0.7), ClaimVerdict::Refuted);
     }
 
     /// An older result has its rounds only in words, a verdict that is no longer given, and old claims.
@@ -487,10 +503,10 @@ mod tests {
     fn a_kept_result_is_judged_by_the_claims_of_today() {
         let study = crate::study::catalog::load("moby-11911-redis").unwrap();
         let mut old = Repetition::of(&study, 60.0, String::new());
-        old.parts = vec![Part {
+        old.parts = vec![RepeatedExperiment {
             runs: "paths".to_owned(),
             design: Some("160 blocks in 7 rounds of 3 cases".to_owned()),
-            ..Part::default()
+            ..RepeatedExperiment::default()
         }];
         let here = r#"{
             "host": "h", "cpu_model": "", "cpus": 2, "memory": 0, "kernel": "", "architecture": "", "distribution": "",
@@ -502,7 +518,7 @@ mod tests {
             claim,
             published: None,
             ratios,
-            word: Word::Refuted,
+            word: ClaimVerdict::Refuted,
             because: None,
         };
         let gone = Claim {
@@ -522,11 +538,11 @@ mod tests {
         assert_eq!(port.ratios.sample, Some(Sample { rounds: 7, blocks: 160 }));
         assert_eq!(
             (port.word, port.because.as_deref()),
-            (Word::SameSign, Some("podman 4.3.1 in place of docker"))
+            (ClaimVerdict::SameSign, Some("podman 4.3.1 in place of docker"))
         );
         assert_eq!(
             (host.word, host.because.as_deref()),
-            (Word::NotRepeated, Some("not measured"))
+            (ClaimVerdict::NotRepeated, Some("not measured"))
         );
         assert_eq!(read(&now).claims, now.claims);
     }

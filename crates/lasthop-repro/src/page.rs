@@ -8,7 +8,7 @@ use lasthop_page::{
 };
 use lasthop_report::wording::word;
 
-use super::outcome::{ClaimRow, FigureRow, Found, Part, Repetition, Value, Word};
+use super::outcome::{ClaimRow, ClaimVerdict, FigureRow, Found, RepeatedExperiment, Repetition, Value};
 use crate::study::model::Study;
 
 /// The document of a repetition.
@@ -45,7 +45,7 @@ pub fn document(result: &Repetition) -> Document {
 fn verdict(result: &Repetition) -> Text {
     let all = result.claims.len();
     let count = |word| result.claims.iter().filter(|row| row.word == word).count();
-    let [reproduced, refuted] = [Word::Reproduced, Word::Refuted].map(count);
+    let [reproduced, refuted] = [ClaimVerdict::Reproduced, ClaimVerdict::Refuted].map(count);
     let tone = match (reproduced == all, refuted) {
         _ if all == 0 => Tone::Warning,
         (true, _) => Tone::Good,
@@ -75,8 +75,8 @@ fn known<T>(value: Option<T>, words: impl Fn(T) -> String) -> String {
 
 fn claims(result: &Repetition) -> Section {
     let tone = |word| match word {
-        Word::Reproduced => Tone::Good,
-        Word::Refuted => Tone::Bad,
+        ClaimVerdict::Reproduced => Tone::Good,
+        ClaimVerdict::Refuted => Tone::Bad,
         _ => Tone::Warning,
     };
     let plain = |ratio: f64| format!("{ratio:.3}");
@@ -121,7 +121,7 @@ fn ratio(value: Value) -> String {
     }
 }
 
-fn figures(result: &Repetition, part: &Part) -> Section {
+fn figures(result: &Repetition, part: &RepeatedExperiment) -> Section {
     let mut blocks = Vec::new();
     match (&part.skipped, &part.method) {
         (Some(reason), _) => blocks.push(Block::Paragraph(Text::of(
@@ -169,7 +169,7 @@ fn figures(result: &Repetition, part: &Part) -> Section {
 }
 
 /// Conditions and quantities without a published figure.
-fn beside(part: &Part) -> Option<Section> {
+fn beside(part: &RepeatedExperiment) -> Option<Section> {
     let difference = part.found.iter().any(|found| found.unit == "us");
     let time = |value: Value| shown(value, "us");
     let columns = Columns::of(&part.found);
@@ -211,7 +211,7 @@ fn shown(value: Value, unit: &str) -> String {
     }
 }
 
-fn why(part: &Part) -> Option<Section> {
+fn why(part: &RepeatedExperiment) -> Option<Section> {
     let items = part
         .why
         .iter()
@@ -220,7 +220,7 @@ fn why(part: &Part) -> Option<Section> {
     (!blocks.is_empty()).then(|| section(&format!("Why they differ ({})", part.runs), Depth::Open, blocks))
 }
 
-fn layers(part: &Part) -> Section {
+fn layers(part: &RepeatedExperiment) -> Section {
     let paragraphs = part.layers.iter();
     let paragraphs = paragraphs.map(|said| Block::Paragraph(said.as_str().into()));
     let title = format!("Where the time goes ({})", part.runs);

@@ -12,7 +12,7 @@ use lasthop_load::{
     reference::{self, Reference},
     sample::{self, Sample},
 };
-use lasthop_model::record::{Given, GivenEndpoint, Settings};
+use lasthop_model::record::{ComparedEndpoints, GivenEndpoint, Settings};
 use lasthop_plan::given;
 use lasthop_protocol::{
     Protocol, contrast,
@@ -90,7 +90,7 @@ fn advice(failure: &Failure, address: &Address) -> Option<String> {
 /// Endpoints that can be compared.
 #[derive(Debug)]
 pub struct Examined {
-    pub given: Given,
+    pub given: ComparedEndpoints,
     /// Time of the fastest reply of each endpoint.
     fastest: Vec<Duration>,
 }
@@ -183,7 +183,7 @@ pub fn examine(request: CompareRequest, mut go_on: impl FnMut() -> bool) -> Resu
         endpoints.insert(name, endpoint);
     }
     if unlike.is_empty() || request.differing {
-        let given = Given {
+        let given = ComparedEndpoints {
             endpoints,
             restart: request.restart,
             pids: request.pids,

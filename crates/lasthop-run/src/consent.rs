@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 
 use lasthop_model::{
     quantity::{rate_text, written},
-    record::{Given, GivenEndpoint, Origin, Settings},
+    record::{ComparedEndpoints, GivenEndpoint, Origin, Settings},
     selection::Choice,
 };
 use lasthop_page::text;
@@ -29,7 +29,12 @@ pub struct Consent {
 }
 
 /// Everything that resuming the run executes or connects to because the record says so, one line each.
-pub fn executed(origin: &Origin, settings: &Settings, given: Option<&Given>, experiment: &Experiment) -> Vec<String> {
+pub fn executed(
+    origin: &Origin,
+    settings: &Settings,
+    given: Option<&ComparedEndpoints>,
+    experiment: &Experiment,
+) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(given) = given {
         lines.extend(given.endpoints.iter().flat_map(|(name, endpoint)| load(name, endpoint)));

@@ -9,7 +9,7 @@ use std::{
 use lasthop_load::sample;
 use lasthop_model::{
     observation::{InContainer, Role},
-    record::Given,
+    record::ComparedEndpoints,
 };
 use lasthop_system::{command, interrupt, listener, process::Stat};
 
@@ -25,7 +25,7 @@ pub fn patience(left: Duration) -> Duration {
 
 /// The servers' processes now. A server has one role, however many endpoints it has. A process that the user named has
 /// no role if a restart ended it.
-pub fn roles(given: &Given) -> Vec<Role> {
+pub fn roles(given: &ComparedEndpoints) -> Vec<Role> {
     let role = |name: &str, pid| Role {
         stack: 0,
         name: name.to_owned(),
@@ -49,7 +49,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// The process that listens at each endpoint: its pid and start time.
-fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
+fn serving(given: &ComparedEndpoints) -> Vec<Option<(i32, u64)>> {
     given
         .endpoints
         .values()
@@ -63,7 +63,7 @@ fn serving(given: &Given) -> Vec<Option<(i32, u64)>> {
 /// Runs the restart command, and waits until every endpoint answers or `go_on` returns false. Each may take as long as
 /// `patience`. Returns the cases that are still served by the same process.
 pub fn restart(
-    given: &Given,
+    given: &ComparedEndpoints,
     restart: &str,
     patience: Duration,
     go_on: impl Fn() -> bool,

@@ -52,8 +52,8 @@ use jiff::Timestamp;
 use lasthop_model::{
     binding::Account,
     record::{
-        CasePlan, Digests, Environment, Failure, Given, Origin, PacketFilter, ProfileRecord, RunEnd, RunHeader,
-        Stopped, TrialRecord,
+        CasePlan, ComparedEndpoints, Digests, Environment, Failure, Origin, PacketFilter, ProfileRecord, RunEnd,
+        RunHeader, Stopped, TrialRecord,
     },
     run_name,
 };
@@ -276,7 +276,7 @@ fn header(job: &Job<'_>, executables: Digests) -> RunHeader {
         derived: job.plan.derived.clone(),
         answer: job.plan.experiment.answer.clone(),
         differences: job.plan.differences.clone(),
-        given: job.plan.given.clone().map(Given::without_secrets),
+        given: job.plan.given.clone().map(ComparedEndpoints::without_secrets),
         labels: job.labels.clone(),
         origin: job.origin.clone().map(|origin| Origin { executables, ..origin }),
     }

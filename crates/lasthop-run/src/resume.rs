@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 use lasthop_model::{
     quantity::written,
     record::{
-        Digests, Environment, Given, Origin, ProgramVersion, Resumption, RunHeader, SEAL, Settings, Stopped,
-        TrialRecord,
+        ComparedEndpoints, Digests, Environment, Origin, ProgramVersion, Resumption, RunHeader, SEAL, Settings,
+        Stopped, TrialRecord,
     },
 };
 use lasthop_observe::environment::host;
@@ -137,7 +137,7 @@ impl Unfinished {
     }
 
     /// The endpoints of a comparison.
-    pub fn given(&self) -> Option<&Given> {
+    pub fn given(&self) -> Option<&ComparedEndpoints> {
         self.data.header.given.as_ref()
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cases::KnownFigure,
-    summary::{Comparison, Held, Measured, Metric, Summary, Verdict},
+    summary::{Comparison, JudgedLimit, Measured, Metric, Summary, Verdict},
 };
 
 pub const SCHEMA: &str = "lasthop-diff/2";
@@ -43,7 +43,7 @@ pub struct Diff {
     pub differences: Vec<Differing>,
     /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Held>,
+    pub limits: Vec<JudgedLimit>,
     /// The runs, old and new.
     #[serde(skip)]
     pub runs: [Summary; 2],

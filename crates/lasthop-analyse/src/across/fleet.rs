@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     comparisons::{better, compare_all},
-    summary::{Comparison, Held, Metric, Summary, Verdict},
+    summary::{Comparison, JudgedLimit, Metric, Summary, Verdict},
     trials::Trials,
 };
 
@@ -43,7 +43,7 @@ pub struct Fleet {
     /// Facts and labels that make a kind of machine; empty if all are of one kind.
     pub by: Vec<String>,
     /// Kinds of machine, in the order of their first machines.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<MachineKind>,
     /// The largest margin of the runs: differences within this share count as none.
     pub margin: f64,
     /// Confidence level of every interval, 0.95.
@@ -53,7 +53,7 @@ pub struct Fleet {
     pub differences: Vec<Differing>,
     /// Results of the `--fail-if` limits, one for each limit and case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Held>,
+    pub limits: Vec<JudgedLimit>,
     /// What each run counts as: `run` where all are of one machine, else `machine`.
     #[serde(skip)]
     pub unit: &'static str,
@@ -74,7 +74,7 @@ pub struct Machine {
 
 /// Machines with equal values of the facts and labels that define a kind.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Kind {
+pub struct MachineKind {
     /// Values of the facts and labels that define a kind, `null` where a record has none.
     pub values: Vec<Option<String>>,
     pub machines: usize,
@@ -275,7 +275,7 @@ fn what_makes_kinds(members: &[Member], by: &[String]) -> Result<Vec<String>, No
 }
 
 /// The kinds, and the index of each member's kind.
-fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
+fn kinds(members: &[Member], by: &[String]) -> (Vec<MachineKind>, Vec<usize>) {
     let mut found: IndexMap<Vec<Option<String>>, usize> = IndexMap::new();
     let mut of = Vec::new();
     for member in members {
@@ -285,7 +285,9 @@ fn kinds(members: &[Member], by: &[String]) -> (Vec<Kind>, Vec<usize>) {
         of.push(entry.index());
         *entry.or_insert(0) += 1;
     }
-    let kinds = found.into_iter().map(|(values, machines)| Kind { values, machines });
+    let kinds = found
+        .into_iter()
+        .map(|(values, machines)| MachineKind { values, machines });
     (kinds.collect(), of)
 }
 

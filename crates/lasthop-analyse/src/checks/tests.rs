@@ -6,7 +6,7 @@ use lasthop_model::{
     level::Level,
     observation::{HeldPorts, RoleUsage},
     record::{
-        Difference, Elsewhere, Given, GivenEndpoint, LinkObserved, MeasuredTrial, PacketFilter, Placement,
+        ComparedEndpoints, Difference, Elsewhere, GivenEndpoint, LinkObserved, MeasuredTrial, PacketFilter, Placement,
         ProgramVersion, Resumption, Stopped, TrialRecord,
     },
     selection::DRIVER,
@@ -93,7 +93,7 @@ fn given(found: &[&str]) -> RunData {
         )
     };
     let endpoints = ["tcp", "unix"].iter().map(endpoint).collect();
-    data.header.given = Some(Given {
+    data.header.given = Some(ComparedEndpoints {
         endpoints,
         restart: None,
         pids: Default::default(),

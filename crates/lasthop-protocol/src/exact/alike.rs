@@ -29,7 +29,7 @@ enum Piece {
 #[serde(deny_unknown_fields)]
 struct Part {
     /// The kind of all values seen.
-    is: Kind,
+    is: PartKind,
     /// Minimum bytes.
     least: u64,
     /// Maximum bytes.
@@ -39,7 +39,7 @@ struct Part {
 /// Kind of a part, whatever its value. A part ends where its kind ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum PartKind {
     /// A word of digits and of the characters between them in numbers, dates and times.
     Figures,
     /// A word.
@@ -60,7 +60,7 @@ enum Kind {
     Bytes,
 }
 
-impl Kind {
+impl PartKind {
     fn in_words(self) -> &'static str {
         match self {
             Self::Figures | Self::Number => "a number",
@@ -166,7 +166,7 @@ impl Alike {
         } else {
             (least / SHORTER + u64::from(least == 1), longest(most))
         };
-        let is = Kind::Bytes;
+        let is = PartKind::Bytes;
         self.0.push(Piece::Part(Part { is, least, most }));
     }
 
@@ -179,7 +179,7 @@ impl Alike {
     }
 
     /// Adds a part with the values `seen`.
-    fn part<'a>(&mut self, is: Kind, seen: impl Iterator<Item = &'a [u8]> + Clone) {
+    fn part<'a>(&mut self, is: PartKind, seen: impl Iterator<Item = &'a [u8]> + Clone) {
         let lengths = seen.map(|bytes| bytes.len() as u64);
         let part = Part {
             is,
@@ -200,7 +200,13 @@ impl Alike {
 
     /// Whether a check must look beyond the length.
     pub fn has_meaning(&self) -> bool {
-        !matches!(self.0[..], [] | [Piece::Part(Part { is: Kind::Bytes, .. })])
+        !matches!(
+            self.0[..],
+            [] | [Piece::Part(Part {
+                is: PartKind::Bytes,
+                ..
+            })]
+        )
     }
 
     /// Minimum and maximum bytes of a reply.
@@ -236,7 +242,7 @@ impl Alike {
                 }
                 Piece::Part(part) => {
                     let fixed = Self(self.0[index + 1..].to_vec()).checked() as usize;
-                    let length = part.is.extent(rest, if part.is == Kind::Bytes { fixed } else { 0 });
+                    let length = part.is.extent(rest, if part.is == PartKind::Bytes { fixed } else { 0 });
                     let fits = |length: &usize| (part.least..=part.most).contains(&(*length as u64));
                     let Some(length) = length.filter(fits) else {
                         return Err((at, Cow::Borrowed(part.is.in_words().as_bytes())));

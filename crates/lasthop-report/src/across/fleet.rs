@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use indexmap::IndexMap;
 use lasthop_analyse::{
-    across::fleet::{Fleet, Judged, Kind, Machine, Spread, Together},
+    across::fleet::{Fleet, Judged, Machine, MachineKind, Spread, Together},
     groups::{Group, cases, groups},
     name_of,
     summary::{CaseSummary, Verdict},
@@ -246,7 +246,7 @@ fn by_kind(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Text> {
     })
 }
 
-fn kind_name(kind: &Kind) -> String {
+fn kind_name(kind: &MachineKind) -> String {
     joined(
         kind.values.iter().map(|value| value.as_deref().unwrap_or("unknown")),
         ", ",
@@ -303,7 +303,7 @@ fn shown(ratio: Option<Interval>) -> Option<columns::Ratio> {
 
 /// A row for each kind, under each comparison.
 fn kinds(fleet: &Fleet, all: &[Declared<'_>]) -> Option<Section> {
-    let mut rows: Vec<(&Declared<'_>, &Kind, Option<Interval>)> = Vec::new();
+    let mut rows: Vec<(&Declared<'_>, &MachineKind, Option<Interval>)> = Vec::new();
     for one in all {
         let means = one.together.kinds.iter().flat_map(|kinds| &kinds.means);
         rows.extend(fleet.kinds.iter().zip(means).map(|(kind, mean)| (one, kind, *mean)));
@@ -389,7 +389,7 @@ fn doubts(fleet: &Fleet) -> Option<Section> {
 struct Line<'a> {
     scope: &'static str,
     machine: Option<&'a Machine>,
-    kind: Option<&'a Kind>,
+    kind: Option<&'a MachineKind>,
     of: &'a Together,
     ratio: Interval,
 }

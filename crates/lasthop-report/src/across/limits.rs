@@ -2,7 +2,7 @@
 
 use lasthop_analyse::{
     limit::{Finding, Unjudged},
-    summary::{Held, Metric, Standing},
+    summary::{JudgedLimit, Metric, Standing},
 };
 
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
 
 /// The findings about limits, in words for reports.
 #[must_use]
-pub fn held(findings: &[Finding<'_>], confidence: f64) -> Vec<Held> {
+pub fn judged_limits(findings: &[Finding<'_>], confidence: f64) -> Vec<JudgedLimit> {
     findings
         .iter()
-        .map(|finding| Held {
+        .map(|finding| JudgedLimit {
             limit: finding.limit.to_string(),
             case: finding.subject.case.clone(),
             standing: finding.standing,

@@ -6,7 +6,7 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
-pub use self::{diff::change, limits::held};
+pub use self::{diff::change, limits::judged_limits};
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::{
@@ -14,7 +14,7 @@ use lasthop_analyse::{
         facts::{Differing, FactKind},
     },
     groups::{Compared, Group, groups},
-    summary::{Held, Metric, Summary},
+    summary::{JudgedLimit, Metric, Summary},
 };
 use lasthop_model::quantity::joined;
 use lasthop_page::{document_markdown, document_terminal};
@@ -63,7 +63,7 @@ pub struct Parts<'a> {
     panels: Vec<Panel>,
     margin: f64,
     /// Results of the user's limits.
-    limits: &'a [Held],
+    limits: &'a [JudgedLimit],
 }
 
 /// Renders the report. CSV takes the place of trials.

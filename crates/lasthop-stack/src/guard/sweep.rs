@@ -134,7 +134,8 @@ fn clear_away(sandbox: PathBuf) -> Option<Swept> {
     })
 }
 
-/// Kills the processes of a run whose guard is dead, until none is found. Returns their pids.
+/// Kills the processes of a run whose guard is dead, until none is found or about a second has passed. Returns their
+/// pids.
 ///
 /// The processes are recognised by the mark in their environment or by the guard's session, because nginx and
 /// PostgreSQL overwrite their environment with a title.

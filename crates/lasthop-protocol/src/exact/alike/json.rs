@@ -1,6 +1,6 @@
 //! Replies as JSON: fixed and changing values in a fixed form.
 
-use super::{Alike, Kind};
+use super::{Alike, PartKind};
 
 /// Maximum depth; deeper documents do not count as JSON.
 const DEPTH_MAX: u32 = 64;
@@ -200,7 +200,7 @@ fn add(alike: &mut Alike, nodes: &[&Node<'_>]) {
     if all(|node| matches!(node.inner, Inner::String)) {
         alike.text(b"\"");
         alike.part(
-            Kind::String,
+            PartKind::String,
             nodes.iter().map(|node| &node.text[1..node.text.len() - 1]),
         );
         return alike.text(b"\"");
@@ -215,10 +215,10 @@ fn add(alike: &mut Alike, nodes: &[&Node<'_>]) {
         return;
     }
     let kind = match first.text[0] {
-        b'{' if all(|node| node.text[0] == b'{') => Kind::Object,
-        b'[' if all(|node| node.text[0] == b'[') => Kind::List,
-        _ if all(|node| matches!(node.inner, Inner::Number)) => Kind::Number,
-        _ => Kind::Value,
+        b'{' if all(|node| node.text[0] == b'{') => PartKind::Object,
+        b'[' if all(|node| node.text[0] == b'[') => PartKind::List,
+        _ if all(|node| matches!(node.inner, Inner::Number)) => PartKind::Number,
+        _ => PartKind::Value,
     };
     alike.part(kind, nodes.iter().map(|node| node.text));
 }

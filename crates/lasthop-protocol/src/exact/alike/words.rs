@@ -1,6 +1,6 @@
 //! Replies as texts: cells, which consist of words.
 
-use super::{Alike, Kind, NUMBER};
+use super::{Alike, NUMBER, PartKind};
 
 /// Whether a byte ends a cell: a line, a tag, a quotation mark, a NUL.
 pub fn ends_cell(byte: u8) -> bool {
@@ -85,16 +85,16 @@ fn add_cell(alike: &mut Alike, cells: &[&[u8]]) {
     // A word missing from some cells is no word.
     let is_regular = |words: &Vec<&[u8]>| words.iter().all(|word| word.is_empty() == words[0].is_empty());
     let Some(words) = words.filter(|words| words.iter().all(is_regular)) else {
-        return alike.part(Kind::Cell, cells.iter().copied());
+        return alike.part(PartKind::Cell, cells.iter().copied());
     };
     let mut ends = first.iter().filter(|byte| ends_word(**byte));
     for words in words {
         if words.iter().all(|word| *word == words[0]) {
             alike.text(words[0]);
         } else if words.iter().all(|word| is_figures(word)) {
-            alike.part(Kind::Figures, words.iter().copied());
+            alike.part(PartKind::Figures, words.iter().copied());
         } else {
-            alike.part(Kind::Word, words.iter().copied());
+            alike.part(PartKind::Word, words.iter().copied());
         }
         alike.text(ends.next().map(std::slice::from_ref).unwrap_or_default());
     }
