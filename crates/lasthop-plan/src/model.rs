@@ -630,7 +630,7 @@ pub struct Listen {
 pub struct Connect {
     /// Form for a Unix socket, with `{{ path }}` for the socket's path [default: unix:{{ path }}].
     pub unix: Option<String>,
-    /// Form for an abstract socket, with `{{ name }}` for the socket's name [default: unix:@{{ name }}].
+    /// Form for an abstract socket, with `{{ name }}` for the socket's name (default: `unix:@{{ name }}`).
     #[serde(rename = "abstract")]
     pub abstract_: Option<String>,
     /// Form for TCP, with `{{ address }}`, or `{{ host }}` and `{{ port }}` [default: {{ address }}].

@@ -90,7 +90,7 @@ mod tests {
                 budget: 120.0,
             }),
         }];
-        held(&limit::judge(&limits, &subjects).unwrap(), 0.95).remove(0).text
+        judged_limits(&limit::judge(&limits, &subjects).unwrap(), 0.95).remove(0).text
     }
 
     #[test]
