@@ -90,7 +90,9 @@ mod tests {
                 budget: 120.0,
             }),
         }];
-        judged_limits(&limit::judge(&limits, &subjects).unwrap(), 0.95).remove(0).text
+        judged_limits(&limit::judge(&limits, &subjects).unwrap(), 0.95)
+            .remove(0)
+            .text
     }
 
     #[test]
