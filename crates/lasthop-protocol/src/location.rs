@@ -1,7 +1,7 @@
 //! The parts of URLs that protocols have in common.
 
 use std::{
-    net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
     path::PathBuf,
 };
 
@@ -276,8 +276,12 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         .to_socket_addrs()
         .map_err(|error| failed(error.to_string()))?;
     let mut found = Vec::new();
-    for address in all {
+    for address in all.chain(loopback.into_iter().flatten()) {
         if !found.contains(&address) {
+    // Both loopback addresses (RFC 6761, section 6.3), though /etc/hosts may have one of them only.
+    let loopback = host.eq_ignore_ascii_case("localhost").then(|| {
+        [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].map(|address| (address, port).into())
+    });
             found.push(address);
         }
     }

@@ -432,6 +432,20 @@ mod tests {
                 "mqtt://127.0.0.1",
                 "for another protocol of requests and replies, use raw://",
             ),
+    #[test]
+    fn localhost_is_both_loopback_addresses() {
+        let options = UrlOptions {
+            choose: |_, found| {
+                assert!(found.contains(&tcp_address("127.0.0.1:1")), "{found:?}");
+                tcp_address("[::1]:1")
+            },
+            ..UrlOptions::default()
+        };
+        for url in ["http://localhost:1/", "redis://LOCALHOST:1"] {
+            assert_eq!(parse(url, &options).unwrap().0.address, tcp_address("[::1]:1"), "{url}");
+        }
+    }
+
             ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
             ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
             (
