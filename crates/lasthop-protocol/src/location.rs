@@ -14,8 +14,8 @@ pub const HIDDEN: &str = "***";
 pub const UNENCODED: &str =
     "there is an `@` after the host: in a user, password or name write `@` as `%40`, `/` as `%2F` and `?` as `%3F`";
 
-const NO_USER: &str =
-    "a URL of this scheme takes no user or password; for HTTP, use `--header 'Authorization: Basic …'`";
+const NO_USER: &str = "a URL of this scheme takes no user or password: for HTTP, use `--header 'Authorization: Basic …'`; for Redis, a URL \
+     of `redis+unix:`";
 
 pub fn unknown_parameter(given: &str, known: &str) -> String {
     format!("unknown parameter `{given}` (known: {known})")
@@ -265,6 +265,9 @@ pub fn port_number(text: &str) -> Result<u16, String> {
 
 /// The addresses of a host, at least one, each once and in the system's order.
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if host.contains(',') {
+        return Err(format!("`{host}` names several hosts: load each by a URL of its own"));
+    }
     let failed = |cause: String| format!("cannot find the address of `{host}`: {cause}");
     // RFC 6874 encodes the `%` before a zone, but people often do not. Only link-local addresses have a zone.
     let of_link = |host: &&str| {
@@ -275,13 +278,13 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let all = (zoned.as_deref().unwrap_or(without_zone(host)), port)
         .to_socket_addrs()
         .map_err(|error| failed(error.to_string()))?;
-    let mut found = Vec::new();
-    for address in all.chain(loopback.into_iter().flatten()) {
-        if !found.contains(&address) {
     // Both loopback addresses (RFC 6761, section 6.3), though /etc/hosts may have one of them only.
     let loopback = host.eq_ignore_ascii_case("localhost").then(|| {
         [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)].map(|address| (address, port).into())
     });
+    let mut found = Vec::new();
+    for address in all.chain(loopback.into_iter().flatten()) {
+        if !found.contains(&address) {
             found.push(address);
         }
     }

@@ -34,7 +34,7 @@ use super::{
     statement,
 };
 use crate::{
-    location::{Location, UNENCODED, decode, is_socket, no_port, pairs, port_number, split_port, unknown_parameter},
+    location::{Location, UNENCODED, decode, is_socket, pairs, port_number, split_port, unknown_parameter},
     tls_request::TlsRequest,
 };
 
@@ -114,7 +114,11 @@ fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     } else if is_socket(&host) {
         Address::Unix(PathBuf::from(&host).join(file))
     } else if host.is_empty() {
-        return Err(no_port(&host));
+        return Err(
+            "the host is missing: name it, or the folder of the socket by `?host=/…` or, in place of the host, with each `/` \
+             as `%2F`"
+                .to_owned(),
+        );
     } else {
         location.resolved(&host, port)?
     };

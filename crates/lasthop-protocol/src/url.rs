@@ -69,18 +69,29 @@ pub fn parse(url: &str, options: &UrlOptions) -> Result<(Endpoint, Protocol), St
             "unix" => location.is_socket = true,
             "tls" => location.is_secure = true,
             _ => {
-                let transport = Transport::of_address(word).ok_or_else(|| unknown(scheme))?;
+                let transport = Transport::of_address(word).ok_or_else(|| unknown(scheme, rest))?;
                 location.is_socket = transport.is_unix();
                 location.transport = Some(transport);
             }
         }
     }
     let kind = PROTOCOLS.into_iter().find(|kind| kind.schemes.contains(&first));
-    (kind.ok_or_else(|| unknown(scheme))?.from_url)(&location)
+    (kind.ok_or_else(|| unknown(scheme, rest))?.from_url)(&location)
 }
 
-fn unknown(scheme: &str) -> String {
+/// Error text for a scheme, before `rest`, of which a word is unknown.
+fn unknown(scheme: &str, rest: &str) -> String {
     let known: Vec<&str> = PROTOCOLS.iter().flat_map(|kind| kind.schemes).copied().collect();
+    // Libraries add words of their own: `jdbc:postgresql://…`, `mysql+pymysql://…`, `redis+socket:///…`.
+    let is_known = |scheme: &str| known.contains(&scheme);
+    if rest.split_once(':').is_some_and(|(scheme, _)| is_known(scheme)) {
+        return format!("leave out `{scheme}:` before the URL");
+    }
+    if let Some((first, other)) = scheme.split_once('+').filter(|(first, _)| is_known(first)) {
+        return format!(
+            "leave out `+{other}`; for a Unix socket write `{first}+unix:/…`, or for PostgreSQL `?host=/…`"
+        );
+    }
     format!(
         "unknown scheme `{scheme}`: for another protocol of requests and replies, use raw:// with --send and --until (known: \
          {}; all but postgres also with +unix for a Unix socket and +tls for TLS)",
@@ -422,17 +433,6 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
-        for (url, text) in [
-            ("127.0.0.1", "has no scheme"),
-            ("localhost:8000", "has no scheme"),
-            ("ftp://x/", "unknown scheme `ftp`"),
-            ("echo+quic:/s", "unknown scheme `echo+quic`"),
-            (
-                "mqtt://127.0.0.1",
-                "for another protocol of requests and replies, use raw://",
-            ),
-    #[test]
     fn localhost_is_both_loopback_addresses() {
         let options = UrlOptions {
             choose: |_, found| {
@@ -446,6 +446,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn errors_say_what_is_wrong() {
+        for (url, text) in [
+            ("127.0.0.1", "has no scheme"),
+            ("localhost:8000", "has no scheme"),
+            ("ftp://x/", "unknown scheme `ftp`"),
+            (
+                "echo+quic:/s",
+                "leave out `+quic`; for a Unix socket write `echo+unix:/…`",
+            ),
+            (
+                "redis+socket:///run/redis.sock",
+                "leave out `+socket`; for a Unix socket write `redis+unix:/…`",
+            ),
+            ("postgresql+psycopg2://u@127.0.0.1/db", "leave out `+psycopg2`; "),
+            ("jdbc:postgresql://127.0.0.1/db", "leave out `jdbc:` before the URL"),
+            (
+                "mqtt://127.0.0.1",
+                "for another protocol of requests and replies, use raw://",
+            ),
             ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
             ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
             (
@@ -459,6 +479,14 @@ mod tests {
             ("http://", "the URL needs a host and a port"),
             ("http://127.0.0.1:99999/", "`99999` is not a port"),
             ("postgres://127.0.0.1/db", "the user is missing"),
+            (
+                "postgres://u:p@/run/postgresql:5432/db",
+                "the host is missing: name it, or the folder",
+            ),
+            (
+                "postgres://u@127.0.0.1:5432,127.0.0.1:5433/db",
+                "`127.0.0.1:5432,127.0.0.1` names several hosts",
+            ),
             ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
             ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
             (
@@ -482,6 +510,7 @@ mod tests {
             ("http+unix://%2/", "broken percent-encoding"),
             ("http+unix://:pass@/run/s:/", "takes no user or password"),
             ("echo+unix:///:pass@/run/s", "takes no user or password"),
+            ("unix://:pass@/run/redis.sock?db=2", "for Redis, a URL of `redis+unix:`"),
         ] {
             let error = read(url).map(drop).unwrap_err().to_string();
             assert!(error.contains(text), "{url}: {error}");
