@@ -761,10 +761,11 @@ impl HttpReplies {
             self.head.extend_from_slice(&bytes[..bytes.len().min(most + 4 - kept)]);
         }
         let text = if kept > 0 { &self.head[..] } else { bytes };
-        match memmem::find(&text[from..], b"\r\n\r\n") {
-            Some(found) if from + found + 4 <= most => {
-                let end = from + found + 4;
-                let head = parse_head(&text[..end], &self.requests.headers)?;
+        // RFC 9112, section 2.2: a line may also end with LF alone.
+        let end = |mark: &[u8]| Some(from + memmem::find(&text[from..], mark)? + mark.len());
+        match end(b"\n\r\n").or_else(|| end(b"\n\n")) {
+            Some(end) if end <= most => {
+                let (head, end) = parse_head(&text[..end], &self.requests.headers)?;
                 self.head.clear();
                 self.enter(&head, end)?;
                 Ok(end - kept)
@@ -1007,16 +1008,15 @@ pub(crate) fn parse<'h, 'a>(
     }
 }
 
-fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<Head, Failure> {
+/// The head that `text` begins with, and its length.
+fn parse_head(text: &[u8], expected: &BTreeMap<String, String>) -> Result<(Head, usize), Failure> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let (response, _) = parse(text, &mut headers)?;
+    let (response, length) = parse(text, &mut headers)?;
     let unlike = expected
         .iter()
         .find_map(|(name, want)| unlike(value_of(response.headers, name), name, want));
-    Ok(Head {
-        unlike,
-        ..Head::of(&response)?
-    })
+    let head = Head::of(&response)?;
+    Ok((Head { unlike, ..head }, length))
 }
 
 /// In words: how a header differs from the expected one.
@@ -1545,6 +1545,17 @@ mod tests {
         assert_eq!(outcome(&http, kept), right);
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
         assert_eq!(outcome(&http, interim), right);
+        for lines in [
+            "HTTP/1.1 200 OK\nContent-Length: 5\n\nHello",
+            "HTTP/1.1 200 OK\nContent-Length: 5\n\r\nHello",
+        ] {
+            assert_eq!(outcome(&http, lines), right);
+        }
+        let blank = get(expect_body("\r\n\r\n!"));
+        assert_eq!(
+            outcome(&blank, "HTTP/1.1 200 OK\nContent-Length: 5\n\n\r\n\r\n!"),
+            right
+        );
     }
 
     #[test]
