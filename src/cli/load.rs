@@ -26,6 +26,7 @@ use lasthop_protocol::{
     escaped::Escaped,
     http::{BODY_MAX, Http, HttpVersion, NO_REPLY},
     location::without_secrets,
+    mysql::Mysql,
     raw::{self, Raw},
     several::{Order, Several, Weighted},
     spec::Spec,
@@ -668,11 +669,18 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
     const RESET: &str = "reply: Connection reset";
     let is_http = spec.protocol.get::<Http>().is_some();
     let is_raw = spec.protocol.get::<Raw>().is_some();
+    let is_mysql = spec.protocol.get::<Mysql>().is_some();
     let has_none = cause.contains(RESET) || cause.contains(" after 0 bytes");
     match class {
         ErrorClass::Tls => hint::tls(cause),
         ErrorClass::WrongStatus if cause.contains(", a redirect to ") => {
             Some("load the URL that it leads to, or expect the redirect itself with `--expect-status`")
+        }
+        ErrorClass::WrongStatus if cause.starts_with("status 401") => {
+            Some("say who asks, with `-H 'Authorization: …'` or `-H @FILE`")
+        }
+        ErrorClass::WrongStatus if cause.starts_with("status 421") => {
+            Some("name a host that the server serves (`-H 'Host: NAME'`)")
         }
         ErrorClass::BacklogFull => Some("its accept queue is full: give it a longer backlog or use fewer connections"),
         // Linux keeps the port of a closed connection for a minute (TIME-WAIT).
@@ -685,6 +693,13 @@ fn advice(class: ErrorClass, cause: &str, spec: &Spec) -> Option<&'static str> {
         }
         ErrorClass::Protocol if cause.contains("follow the reply") && is_raw => Some(
             "if they are a part of it, correct where a reply ends (`--until` with `--then`, `--bytes`, `--length-prefix`)",
+        ),
+        ErrorClass::Protocol if cause.contains("follow the reply") && is_http => Some(
+            "a reply to HEAD, and one with status 204 or 304, has no body, and none is longer than `Content-Length`: correct \
+             the server",
+        ),
+        ErrorClass::Timeout if cause.starts_with("authentication") && is_mysql => Some(
+            "a MySQL or MariaDB server speaks first: correct the URL if another server is there, or raise `--timeout`",
         ),
         ErrorClass::Timeout if cause.starts_with("greeting") => {
             Some("raise `--timeout`, or correct what `--greet` sends and where the replies to it end (`--greet-until`)")

@@ -16,7 +16,7 @@ use super::{
     delimiter::{End, Reached},
     escaped::Escaped,
     exact::Exact,
-    exchange::{Factory, Greeting, excerpt},
+    exchange::{EXCERPT, Factory, Greeting, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
 use crate::location::Location;
@@ -27,8 +27,6 @@ const SEND_MAX: u64 = 16 << 20;
 pub(crate) const STEPS_MAX: u64 = 8;
 /// How a greeting is checked, in words that follow those about replies.
 pub(crate) const OF_GREETING: &str = "; of the greeting where it ends";
-/// Replies up to this length are shown.
-const SHOWN_MAX: usize = 60;
 
 pub static KIND: ProtocolKind = ProtocolKind {
     name: "raw",
@@ -186,8 +184,16 @@ impl ProtocolSpec for Raw {
 
     fn checked(&self, size: &dyn Fn(u64) -> String) -> String {
         let reply = match (&self.expect, self.reply()) {
-            (_, Some(Exact::Bytes(bytes))) if bytes.len() <= SHOWN_MAX => {
-                format!("the reply \"{}\", byte for byte", bytes.escape_ascii())
+            (_, Some(Exact::Bytes(bytes))) if bytes.len() <= EXCERPT => {
+                format!("the reply {}, byte for byte", excerpt(&bytes))
+            }
+            // A page of an error shows itself.
+            (_, Some(Exact::Bytes(bytes))) => {
+                format!(
+                    "the reply {}, {}, byte for byte",
+                    excerpt(&bytes),
+                    size(bytes.len() as u64)
+                )
             }
             (_, Some(reply)) => reply.checked("reply", size),
             (RawExpect::Length(length), _) => format!("a reply of {}", size(*length)),
@@ -504,7 +510,8 @@ mod tests {
         let same = ("the reply \"PONG\\x00\", byte for byte".to_owned(), String::new());
         assert_eq!(learnt(b"PONG\0", b"PONG\0"), same);
         let long = [b'a'; 61];
-        assert_eq!(learnt(&long, &long).0, "a reply of 61 B, byte for byte");
+        let begins = format!("the reply \"{}…\", 61 B, byte for byte", "a".repeat(60));
+        assert_eq!(learnt(&long, &long).0, begins);
         let mut raw = Raw {
             expect: RawExpect::Length(5),
             ..ping()

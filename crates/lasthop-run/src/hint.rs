@@ -8,7 +8,7 @@ use lasthop_trial::address::UNIX_NAME_MAX;
 
 /// Advice if a connection for HTTP ends without a reply.
 pub const NO_REPLY: &str = "name the host that the server serves (`-H 'Host: NAME'`), or correct the URL: the server may also \
-                            expect TLS, HTTP/2 or the PROXY protocol here";
+                            expect TLS, HTTP/2, the PROXY protocol or FastCGI here";
 
 /// Advice for a TLS failure by its message; rustls prints names of alerts and of its own errors.
 pub fn tls(said: &str) -> Option<&'static str> {

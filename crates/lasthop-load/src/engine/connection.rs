@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lasthop_protocol::{Done, Exchange, Greeting, Progress, spec::Spec};
+use lasthop_protocol::{Done, Exchange, Greeting, Progress, exchange::excerpt, spec::Spec};
 use lasthop_system::clock;
 use lasthop_trial::{failure::Failure, result::ErrorClass};
 
@@ -547,7 +547,11 @@ impl Connection {
         if replies < self.awaited || rest.is_empty() {
             return Ok(());
         }
-        Err(Failure::protocol(format!("{} bytes follow the reply", rest.len())))
+        Err(Failure::protocol(format!(
+            "{} bytes follow the reply: {}",
+            rest.len(),
+            excerpt(rest)
+        )))
     }
 
     fn settle_one(&mut self, done: &Done, now: u64, recorder: &mut Recorder) {
