@@ -24,7 +24,7 @@ use common::{Lasthop, have, one_line};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const SHORT: [&str; 12] = [
+pub const SHORT: [&str; 12] = [
     "--rounds", "2", "--blocks", "2", "--budget", "60s", "--trial", "20ms", "--format", "json", "--seed", "7",
 ];
 
@@ -117,7 +117,7 @@ impl Drop for Nginx {
     }
 }
 
-fn has(summary: &Value, id: &str) -> bool {
+pub fn has(summary: &Value, id: &str) -> bool {
     summary["checks"]
         .as_array()
         .unwrap()
@@ -827,6 +827,35 @@ fn postgresql_of_another_user_is_compared() {
         "postgres",
         &["--query", "select 42", "--prepared"],
     );
+}
+
+#[test]
+fn parameters_of_a_url_are_settings_of_postgresql() {
+    if !have_postgres("initdb") {
+        return;
+    }
+    let postgres = Postgres::start();
+    let lasthop = Lasthop::new();
+    let by_tcp = format!("postgres://postgres@127.0.0.1:{}/postgres?", postgres.port);
+    for begin in [by_tcp, postgres.by_socket() + "&"] {
+        for (parameters, setting, value) in [
+            ("application_name=bench&connect_timeout=5", "application_name", "bench"),
+            ("options=-c%20geqo%3Doff", "geqo", "off"),
+            ("connect_timeout=5", "application_name", "lasthop"),
+        ] {
+            let (url, query) = (format!("{begin}{parameters}"), format!("show {setting}"));
+            let load = [
+                "load", &url, "--query", &query, "--expect", value, "-n", "5", "--format", "json",
+            ];
+            let figures = lasthop.run(load).ok().json();
+            assert_eq!(figures["requests"], 5, "{url}: {figures}");
+        }
+    }
+    let url = postgres.by_socket();
+    let copy = ["load", &url, "--query", "copy (select 1) to stdout", "-n", "5"];
+    lasthop
+        .run(copy)
+        .fails(1, "COPY is not supported: use a query that returns rows");
 }
 
 /// Node with one worker that needs 20 ms for each request, at a port and on a socket.

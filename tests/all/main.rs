@@ -10,6 +10,7 @@ mod common;
 mod both_sides_count;
 mod clean;
 mod compare;
+mod compare_misbehaving;
 mod compare_raw;
 mod compare_servers;
 mod completions;

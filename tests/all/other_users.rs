@@ -315,6 +315,87 @@ fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
     }
 }
 
+/// As with a virtual environment below /root: the program is a script, whose interpreter is in the closed folder, too.
+#[test]
+fn a_script_of_an_environment_in_a_closed_folder_runs_all_the_same() {
+    const SERVER: &str = r#"
+import socket, sys, threading
+
+def talk(peer):
+    while peer.recv(65536):
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello")
+
+if sys.argv[1] == "unix":
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[2])
+    listener.listen()
+else:
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+while True:
+    threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+"#;
+    const EXPERIMENT: &str = r#"
+title = "in a closed folder"
+question = "By Unix socket or by TCP?"
+
+[link]
+from = "driver"
+to = "web"
+
+[factors.transport]
+help = "how clients reach it"
+levels = ["unix", "tcp"]
+reference = "tcp"
+
+[services.web]
+command = ["PROGRAM", "{{ listen }}"]
+bind.unix.arguments = ["unix", "{{ listen.path }}"]
+bind.tcp.arguments = ["tcp", "{{ listen.port }}"]
+
+[load]
+target = "web"
+protocol = "http"
+
+[load.http]
+path = "/"
+expect = { status = 200, body = "Hello" }
+"#;
+    if !have("python3") || !can_be_somebody_else() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let environment = folder.path().join("venv");
+    let mut made = Command::new("python3");
+    made.args(["-m", "venv", "--without-pip"]).arg(&environment);
+    if !made.status().unwrap().success() {
+        skip("python3 makes no virtual environments here");
+        return;
+    }
+    let program = environment.join("bin/web");
+    let text = format!("#!{}\n{SERVER}", environment.join("bin/python3").display());
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let lasthop = Lasthop::new();
+    let stack = lasthop.home().join("stack");
+    fs::create_dir(&stack).unwrap();
+    let experiment = EXPERIMENT.replace("PROGRAM", &program.display().to_string());
+    fs::write(stack.join("experiment.toml"), experiment).unwrap();
+    lasthop.run(["new", "--check", "./stack"]).ok();
+    assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+    // Its interpreter is gone: the message says so, and not that the script is missing.
+    fs::remove_file(environment.join("bin/python3")).unwrap();
+    let ran = lasthop.run(["new", "--check", "./stack"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let said = common::one_line(&format!("{}{}", ran.stdout, ran.stderr));
+    assert!(
+        said.contains("is there, but not what it starts with")
+            && said.contains("`nobody`, as whom it runs, cannot see it"),
+        "{said}"
+    );
+    lasthop.assert_nothing_left();
+}
+
 /// Recipe, experiment with its choices, and names of processes. Tests need the first program.
 const SERVERS: [(&str, &str, &[&str], &[&str]); 25] = [
     (

@@ -25,7 +25,7 @@ use lasthop_protocol::{
     http::{Http, HttpExpect, HttpVersion},
     memcached::{Command as Asked, Memcached, MemcachedExpect},
     postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-    redis::{Redis, RedisExpect},
+    redis::{Redis, RedisExpect, Resp},
     spec::Spec,
     wire::{Stage, TrialPhases},
 };
@@ -272,6 +272,31 @@ fn redis_counts_what_was_checked() {
                 "{spec:?}"
             );
             check_auth(&result, &spec);
+        }
+    }
+}
+
+#[test]
+fn redis_speaks_both_versions_of_its_protocol() {
+    let Some(server) = redis() else { return };
+    let asking = |words: &str, protocol, expect| Redis {
+        command: words.split(' ').map(str::to_owned).collect(),
+        protocol,
+        ..get(expect)
+    };
+    for endpoint in server.endpoints() {
+        for redis in [
+            // A map without entries: an array in the older version.
+            asking("HGETALL nothing", Resp::V2, RedisExpect::Reply("*0\r\n".into())),
+            asking("HGETALL nothing", Resp::V3, RedisExpect::Reply("%0\r\n".into())),
+            asking("GET nothing", Resp::V3, RedisExpect::Nil),
+            asking("GET greeting", Resp::V3, RedisExpect::Bulk("Hello".into())),
+            // A command that changes the version itself has a map as its reply.
+            asking("HELLO 3", Resp::V2, RedisExpect::Success),
+        ] {
+            let spec = spec(&endpoint, Protocol::from(redis));
+            let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
+            check(&result);
         }
     }
 }
