@@ -346,7 +346,7 @@ fn a_link_whose_other_end_is_out_of_sight_is_left_out() {
         let links = links_of(&ran.json());
         links.iter().any(|link| link.link["address"] == *at)
     };
-    let plain = lasthop.command(["survey", "--for", "500ms", "--quiet", "--format", "json"]);
+    let plain = lasthop.command(["survey", "--for", "2s", "--quiet", "--format", "json"]);
     let mut alone = Command::new("unshare");
     alone.args(["--pid", "--fork", "--mount-proc", "--"]);
     alone.arg(plain.get_program()).args(plain.get_args());
