@@ -10,21 +10,36 @@ use std::{fs, net::TcpStream, os::unix::net::UnixStream, path::Path, process::Co
 
 use common::{Lasthop, have, one_line};
 
-/// A server of Python at a port and on a socket, and its URLs. `serve(listener)` is a function of `source`.
-fn python_server(folder: &Path, source: &str) -> ([String; 2], Server) {
+/// What comes after `talk(peer)`.
+const SERVER: &str = r#"
+import socket, sys, threading
+
+def take(peer):
+    try:
+        talk(peer)
+    except OSError:
+        pass
+    peer.close()
+
+def serve(listener):
+    while True:
+        taken = threading.Thread(target=take, args=listener.accept()[:1], daemon=True)
+        taken.start() if sys.argv[3] == "all" else taken.run()
+
+tcp = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=100)
+unix = socket.socket(socket.AF_UNIX)
+unix.bind(sys.argv[2])
+unix.listen(100)
+threading.Thread(target=serve, args=(unix,), daemon=True).start()
+serve(tcp)
+"#;
+
+/// A server of Python at a port and on a socket, and its URLs. At each it serves `one` connection at a time, or `all`.
+fn python_server(folder: &Path, talk: &str, at_once: &str) -> ([String; 2], Server) {
     let (file, path, port) = (folder.join("server.py"), folder.join("s"), free_port());
-    let text = format!(
-        "import socket, sys, threading\n{source}\n\
-         tcp = socket.create_server((\"127.0.0.1\", int(sys.argv[1])), backlog=100)\n\
-         unix = socket.socket(socket.AF_UNIX)\n\
-         unix.bind(sys.argv[2])\n\
-         unix.listen(100)\n\
-         threading.Thread(target=serve, args=(unix,), daemon=True).start()\n\
-         serve(tcp)\n"
-    );
-    fs::write(&file, text).unwrap();
+    fs::write(&file, talk.to_owned() + SERVER).unwrap();
     let mut command = Command::new("python3");
-    command.arg(&file).arg(port.to_string()).arg(&path);
+    command.arg(&file).arg(port.to_string()).arg(&path).arg(at_once);
     let server = Server::start(&mut command, || {
         UnixStream::connect(&path).is_ok() && TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
@@ -39,21 +54,15 @@ fn python_server(folder: &Path, source: &str) -> ([String; 2], Server) {
 #[test]
 fn a_server_that_closes_after_each_reply_is_compared_with_a_connection_per_request() {
     const CLOSES: &str = r#"
-def serve(listener):
-    while True:
-        peer = listener.accept()[0]
-        try:
-            if peer.recv(65536):
-                peer.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello")
-        except OSError:
-            pass
-        peer.close()
+def talk(peer):
+    if peer.recv(65536):
+        peer.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello")
 "#;
     if !have("python3") {
         return;
     }
     let folder = folder();
-    let ([tcp, unix], _server) = python_server(folder.path(), CLOSES);
+    let ([tcp, unix], _server) = python_server(folder.path(), CLOSES, "one");
     let lasthop = Lasthop::new();
     let compare = ["compare", &tcp, &unix, "--fail-if", "unix slower > 99 %"];
     let summary = lasthop.run(compare.iter().chain(&SHORT)).ok().json();
@@ -73,21 +82,15 @@ def serve(listener):
 #[test]
 fn a_server_that_serves_one_connection_at_a_time_is_refused_before_anything_is_measured() {
     const ONE_AT_A_TIME: &str = r#"
-def serve(listener):
-    while True:
-        peer = listener.accept()[0]
-        try:
-            while peer.recv(65536):
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello")
-        except OSError:
-            pass
-        peer.close()
+def talk(peer):
+    while peer.recv(65536):
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello")
 "#;
     if !have("python3") {
         return;
     }
     let folder = folder();
-    let ([tcp, unix], _server) = python_server(folder.path(), ONE_AT_A_TIME);
+    let ([tcp, unix], _server) = python_server(folder.path(), ONE_AT_A_TIME, "one");
     let lasthop = Lasthop::new();
     let said = "the server serves 1 of 4 connections at a time; the others waited";
     let compare = ["compare", &tcp, &unix, "-c", "4"];
@@ -111,16 +114,12 @@ def talk(peer):
     while peer.recv(65536):
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
         peer.sendall(b"Hello")
-
-def serve(listener):
-    while True:
-        threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
 "#;
     if !have("python3") {
         return;
     }
     let folder = folder();
-    let ([tcp, unix], _server) = python_server(folder.path(), APART);
+    let ([tcp, unix], _server) = python_server(folder.path(), APART, "all");
     let lasthop = Lasthop::new();
     // A reply takes 44 ms, so that a trial of 20 ms has none.
     let options = [
