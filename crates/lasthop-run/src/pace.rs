@@ -23,6 +23,9 @@ const EXPECTED_ROUNDS: f64 = 6.0;
 const NEAR: f64 = 1.05;
 /// The fewest rounds: one more than a check of the precision needs.
 const FEWEST: f64 = 5.0;
+/// Rounds that show how a start changes the figures. Of intervals that are near the narrowest, one from as many rounds
+/// is preferred.
+const TELLING: f64 = 12.0;
 /// Blocks of a pair: a block and its reverse.
 const PAIR: u32 = 2;
 /// The most blocks in a round, so that a run that is cut off has several rounds.
@@ -101,11 +104,17 @@ fn narrowest(budget: f64, start: f64, pair: f64, luck: f64) -> f64 {
         .take_while(|pairs| *pairs <= f64::from(MOST / PAIR) && rounds(*pairs) >= FEWEST);
     let widths: Vec<(f64, f64)> = choices.map(|pairs| (pairs, width(pairs))).collect();
     let least = widths.iter().map(|(_, width)| *width).fold(f64::INFINITY, f64::min);
+    let near = || {
+        widths
+            .iter()
+            .filter(|(_, width)| *width <= NEAR * least)
+            .map(|(pairs, _)| *pairs)
+    };
     // The minimum is flat. Of the rounds near it, the longest measure most, which helps all other figures.
-    widths
-        .iter()
-        .rfind(|(_, width)| *width <= NEAR * least)
-        .map_or(1.0, |(pairs, _)| *pairs)
+    let longest = near()
+        .rfind(|pairs| rounds(*pairs) >= TELLING)
+        .or_else(|| near().next_back());
+    longest.unwrap_or(1.0)
 }
 
 /// The median of the last durations. Earlier ones do not count, because a machine may get slower or a group of cases
