@@ -116,7 +116,7 @@ fn real_outputs() {
         .map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut text = String::new();
     for file in files.collect::<BTreeSet<_>>() {
-        writeln!(text, "{file} {:#?}", read(&file, &printed(&file)).unwrap()).unwrap();
+        writeln!(text, "{file} {:?}", read(&file, &printed(&file)).unwrap()).unwrap();
     }
     insta::assert_snapshot!(text);
 }
