@@ -118,7 +118,7 @@ impl Progress {
 
     pub fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Began { run, cases, budget, .. } => {
+            Event::Began { run, cases, budget } => {
                 let cases = counted(*cases, "case");
                 self.begin(&format!("{run}: {cases}"), *budget, Duration::ZERO);
             }
@@ -129,7 +129,7 @@ impl Progress {
             Event::Containing => self
                 .awaited
                 .set("the container engine to create image and network".to_owned()),
-            Event::Starting { services, .. } => {
+            Event::Starting { services } => {
                 self.awaited.set(format!("{} to finish starting", members(*services)));
                 self.update(&format!("starting {}", members(*services)));
             }
@@ -151,7 +151,7 @@ impl Progress {
                 ));
             }),
             Event::GuardFailed(error) => self.bar.suspend(|| talk(&format!("warning: {error}"))),
-            Event::Trial { case, elapsed, .. } => {
+            Event::Trial { case, elapsed } => {
                 self.awaited.set(format!("the trial of {case} to end"));
                 self.elapsed = *elapsed;
                 self.update(&format!("measuring {case}"));
@@ -167,13 +167,11 @@ impl Progress {
                 ));
             }),
             Event::CaseFailed(failure) => self.warn(&failure.case, &failure.stage, &failure.cause),
-            Event::Progress {
-                elapsed, comparisons, ..
-            } => {
+            Event::Progress { elapsed, comparisons } => {
                 self.elapsed = *elapsed;
                 self.answer = answer(comparisons);
             }
-            Event::Ended { .. } => {
+            Event::Ended => {
                 self.bar.finish_and_clear();
                 self.awaited.set("the report".to_owned());
             }

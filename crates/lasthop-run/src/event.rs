@@ -1,8 +1,8 @@
 //! Events of a run. Reporters consume them; the runner never prints.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
-use lasthop_model::record::{Failure, PacketFilter, Resumption, Stopped};
+use lasthop_model::record::{Failure, PacketFilter, Resumption};
 
 use lasthop_analyse::ProgressLine;
 use lasthop_stack::guard::GuardError;
@@ -14,7 +14,6 @@ pub enum Event<'a> {
     Began {
         run: &'a str,
         cases: usize,
-        stacks: usize,
         budget: Duration,
     },
     /// A run was resumed.
@@ -22,17 +21,12 @@ pub enum Event<'a> {
     /// The container engine creates what the run needs: image, network, volumes.
     Containing,
     /// Services are being started for a round.
-    Starting { round: u32, services: usize },
+    Starting { services: usize },
     /// The user's command restarts servers that lasthop did not start: `patience` for the command, and as long again
     /// until they answer.
     Restarting { patience: Duration },
     /// The next trial begins.
-    Trial {
-        round: u32,
-        block: u32,
-        case: &'a str,
-        elapsed: Duration,
-    },
+    Trial { case: &'a str, elapsed: Duration },
     /// The next profile trial begins.
     Profiling { case: &'a str },
     /// Profile trials stop: what is missing, how to allow it, and what it would show.
@@ -54,14 +48,9 @@ pub enum Event<'a> {
     },
     /// The results so far, at the end of a round.
     Progress {
-        round: u32,
         elapsed: Duration,
         comparisons: &'a [ProgressLine],
     },
     /// The trials are over.
-    Ended {
-        stopped: Stopped,
-        record: PathBuf,
-        elapsed: Duration,
-    },
+    Ended,
 }

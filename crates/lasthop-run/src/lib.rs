@@ -219,11 +219,7 @@ fn measure(
             after: &rules_after,
         });
     }
-    tell(&Event::Ended {
-        stopped,
-        record: record.clone(),
-        elapsed: took,
-    });
+    tell(&Event::Ended);
     Ok(Outcome { record, stopped })
 }
 
@@ -243,7 +239,6 @@ fn begin(job: &Job<'_>, executables: Digests, tell: &mut dyn FnMut(&Event<'_>)) 
     tell(&Event::Began {
         run: &header.run,
         cases: job.plan.cases.len(),
-        stacks: job.plan.stacks.len(),
         budget: Duration::from_nanos(job.settings.budget_ns),
     });
     let data = RunData {
@@ -521,7 +516,6 @@ impl<'a> Runner<'a> {
         let look = lasthop_analyse::look(&self.data);
         let elapsed = self.elapsed();
         (self.tell)(&Event::Progress {
-            round,
             elapsed,
             comparisons: &look.lines,
         });

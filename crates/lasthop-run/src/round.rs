@@ -269,10 +269,7 @@ impl Round {
         let begun = Instant::now();
         let plan = runner.job.plan;
         let services = plan.stacks.iter().map(|stack| stack.services.len()).sum();
-        (runner.tell)(&Event::Starting {
-            round: number,
-            services,
-        });
+        (runner.tell)(&Event::Starting { services });
         let mut round = Self {
             number,
             started: Duration::ZERO,

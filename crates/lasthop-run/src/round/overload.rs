@@ -158,8 +158,6 @@ impl Round {
         };
         let at = runner.elapsed();
         (runner.tell)(&Event::Trial {
-            round: self.number,
-            block,
             case: &case.case,
             elapsed: at,
         });

@@ -151,8 +151,6 @@ impl Round {
         };
         let case = &runner.case(turn.case).case;
         (runner.tell)(&Event::Trial {
-            round: self.number,
-            block: turn.block,
             case,
             elapsed: request.at,
         });
