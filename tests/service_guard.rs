@@ -109,8 +109,8 @@ fn stop_is_orderly_where_the_process_obeys() {
     let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     reader.read_line(&mut String::new()).unwrap();
-    let stopped = child.stop(libc::SIGTERM, LONG).unwrap();
-    assert_eq!(stopped.exit, Some(Exit::Code(3)));
+    child.stop(libc::SIGTERM, LONG).unwrap();
+    assert_eq!(child.exited(), Some(Exit::Code(3)));
     let mut rest = String::new();
     reader.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "bye\n");
@@ -126,9 +126,8 @@ fn stop_kills_what_does_not_obey_with_all_its_descendants() {
     let other = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();
     let pids = read_pids(child.stdout.take().unwrap(), 4);
     assert_eq!(pids[3], child.pid);
-    let stopped = child.stop(libc::SIGTERM, Duration::from_millis(50)).unwrap();
-    assert!(stopped.forced);
-    assert_eq!(stopped.exit.unwrap().to_string(), "was ended by signal 9 (SIGKILL)");
+    child.stop(libc::SIGTERM, Duration::from_millis(50)).unwrap();
+    assert_eq!(child.exited().unwrap().to_string(), "was ended by signal 9 (SIGKILL)");
     assert!(!lives(pids[0]) && !lives(pids[1]) && !lives(pids[3]), "{pids:?}");
     assert!(lives(other.pid), "another child was hit");
     // The orphan belonged to nobody any more; it goes with the guard.

@@ -136,7 +136,7 @@ impl Life {
     fn stop(&self, signal: i32, timeout: Duration) -> Result<(), String> {
         let _shield = interrupt::shield();
         match self {
-            Self::Child(child) => drop(child.stop(signal, timeout)?),
+            Self::Child(child) => child.stop(signal, timeout)?,
             Self::Supervised(program) => program.stop()?,
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! lasthop's side of the guard.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt::Display,
     fs::File,
     io::{self, PipeReader, PipeWriter},
@@ -114,7 +114,7 @@ struct PendingReports {
     /// The guard has left a request unanswered, so further requests would be a waste of time.
     silent: bool,
     spawned: HashMap<u64, Result<i32, String>>,
-    stopped: HashMap<u64, bool>,
+    stopped: HashSet<u64>,
     /// Ends of processes, by id of the request that started them.
     exits: HashMap<u64, Exit>,
 }
@@ -201,7 +201,7 @@ impl Guard {
     pub fn check(&self) -> Result<(), GuardError> {
         let _shield = interrupt::shield();
         // No process has this id, so the guard answers at once.
-        self.link.stop(NOBODY, 0, Duration::ZERO).map(drop)
+        self.link.stop(NOBODY, 0, Duration::ZERO)
     }
 
     /// Whether the guard is known to be gone or does not answer.
@@ -308,11 +308,10 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Ends a process. Returns whether it had to be killed.
-    fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<bool, GuardError> {
+    fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.ask_to_stop(Some(id), child, signal, timeout)?;
-        self.answer(timeout + ANSWER, |reports| reports.stopped.remove(&id))
+        self.answer(timeout + ANSWER, |reports| reports.stopped.remove(&id).then_some(()))
     }
 
     fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
@@ -345,7 +344,7 @@ impl Link {
             Report::Refused { id, cause } => drop(reports.spawned.insert(id, Err(cause))),
             Report::Spawned { id, pid } => drop(reports.spawned.insert(id, Ok(pid))),
             Report::Exited { child, exit } => drop(reports.exits.insert(child, exit)),
-            Report::Stopped { id, forced } => drop(reports.stopped.insert(id, forced)),
+            Report::Stopped { id } => drop(reports.stopped.insert(id)),
         }
         drop(reports);
         self.changed.notify_all();
@@ -525,14 +524,6 @@ impl Output {
     }
 }
 
-/// The result of a stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    pub exit: Option<Exit>,
-    /// The process or a descendant had to be killed.
-    pub forced: bool,
-}
-
 /// A process under the guard. Dropping it kills its process group, without waiting.
 #[derive(Debug)]
 pub struct GuardedChild {
@@ -565,14 +556,10 @@ impl GuardedChild {
 
     /// Sends a signal to the process, waits up to `timeout` for it to end, and then kills the rest of its group and its
     /// descendants. All of them are gone when this returns.
-    pub fn stop(&self, signal: i32, timeout: Duration) -> Result<Stopped, GuardError> {
+    pub fn stop(&self, signal: i32, timeout: Duration) -> Result<(), GuardError> {
         let _shield = interrupt::shield();
         self.link.wake();
-        let forced = self.link.stop(self.id, signal, timeout)?;
-        Ok(Stopped {
-            exit: self.exited(),
-            forced,
-        })
+        self.link.stop(self.id, signal, timeout)
     }
 }
 

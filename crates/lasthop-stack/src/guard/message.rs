@@ -70,6 +70,5 @@ pub enum Report {
     /// The process and all its descendants are gone.
     Stopped {
         id: u64,
-        forced: bool,
     },
 }

@@ -20,7 +20,7 @@ pub mod message;
 mod serve;
 mod sweep;
 
-pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn, Stopped};
+pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn};
 pub use serve::serve;
 pub use sweep::{Sweep, Swept, sweep, sweep_in};
 

@@ -86,7 +86,6 @@ struct Stopping {
     /// Id of the request, if its completion must be reported.
     id: Option<u64>,
     deadline: Instant,
-    forced: bool,
     /// The descendants at the start of the stop and, after the process has ended, the members of its group.
     family: Vec<Stat>,
 }
@@ -185,9 +184,9 @@ impl Supervisor {
         let _ = self.channel.send(report, &[]);
     }
 
-    fn report_stopped(&self, id: Option<u64>, forced: bool) {
+    fn report_stopped(&self, id: Option<u64>) {
         if let Some(id) = id {
-            self.report(&Report::Stopped { id, forced });
+            self.report(&Report::Stopped { id });
         }
     }
 
@@ -265,7 +264,7 @@ impl Supervisor {
 
     fn stop(&mut self, id: Option<u64>, spawn: u64, signal: i32, timeout: Duration) {
         let Some((&pid, child)) = self.children.iter_mut().find(|(_, child)| child.id == spawn) else {
-            return self.report_stopped(id, false);
+            return self.report_stopped(id);
         };
         // Before the signal: descendants whose parent has ended become children of the guard, and are no longer known
         // as the process's.
@@ -273,7 +272,6 @@ impl Supervisor {
         child.stopping = Some(Stopping {
             id,
             deadline: Instant::now() + timeout,
-            forced: false,
             family,
         });
         child.signal(pid, signal);
@@ -299,7 +297,6 @@ impl Supervisor {
         let now = Instant::now();
         for (pid, child) in &mut self.children {
             if let Some(stopping) = child.stopping.as_mut().filter(|stopping| stopping.deadline <= now) {
-                stopping.forced = true;
                 stopping
                     .family
                     .extend(descendants(*pid).into_iter().filter_map(Stat::of));
@@ -313,9 +310,8 @@ impl Supervisor {
             stopping.family.retain(is_same);
             let gone = stopping.family.is_empty();
             if gone {
-                self.report_stopped(stopping.id, stopping.forced);
+                self.report_stopped(stopping.id);
             } else {
-                stopping.forced = true;
                 let new = stopping.family.iter().flat_map(|stat| descendants(stat.pid));
                 let new: Vec<Stat> = new.filter_map(Stat::of).collect();
                 stopping.family.extend(new);
