@@ -25,15 +25,15 @@ const QUESTION: Duration = Duration::from_secs(5);
 /// server.
 const LEAST_QUESTION: Duration = Duration::from_secs(1);
 
-/// Repeats the check until it succeeds, and returns the time that this took. Before each check, `found` says whether
-/// the server is at its address. `run` starts a command of the check.
+/// Repeats the check until it succeeds. Before each check, `found` says whether the server is at its address. `run`
+/// starts a command of the check.
 pub fn wait_until_ready(
     ready: &Ready,
     endpoint: &Endpoint,
     found: &dyn Fn() -> Result<(), String>,
     run: &dyn Fn(&[String]) -> Result<GuardedChild, GuardError>,
     died: impl Fn() -> Option<Exit>,
-) -> Result<Duration, String> {
+) -> Result<(), String> {
     let begin = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
@@ -42,7 +42,7 @@ pub fn wait_until_ready(
             Ok(()) => ask(&ready.check, endpoint, run, left.clamp(LEAST_QUESTION, QUESTION))?,
             not_yet => not_yet,
         };
-        let Err(last) = answer else { return Ok(begin.elapsed()) };
+        let Err(last) = answer else { return Ok(()) };
         if let Some(exit) = died() {
             return Err(died_early(exit));
         }

@@ -105,8 +105,6 @@ pub struct Instance {
     pub pid: i32,
     pub endpoint: Endpoint,
     pub log: PathBuf,
-    /// Time from the start until the service was ready.
-    pub ready_after: Duration,
     /// Processes on the path to the container, such as docker-proxy: name and pid.
     pub helpers: Vec<(String, i32)>,
     stop: Stop,

@@ -28,13 +28,6 @@ use crate::{
     readiness,
 };
 
-/// A service that is ready.
-struct ReadyService {
-    after: Duration,
-    pid: i32,
-    helpers: Vec<(String, i32)>,
-}
-
 /// Starts a service and waits until it is ready. Ends a service that does not become ready.
 pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
     let service = ground.service;
@@ -53,18 +46,17 @@ pub(super) fn service(ground: &Ground<'_>) -> Result<Instance, StartError> {
     let signal = stop_signal(&service.stop).map_err(at(Stage::Start))?;
     ground.address_is_free().map_err(at(Stage::Start))?;
     let life = ground.begin(signal).map_err(at(Stage::Start))?;
-    let ready = ground
+    let (pid, helpers) = ground
         .wait_until_ready(&life)
         .map_err(|cause| at(Stage::Ready)(ground.give_up(&life, signal, cause)))?;
     Ok(Instance {
         name: service.name.clone(),
         recipe: service.recipe.clone(),
-        pid: ready.pid,
-        helpers: ready.helpers,
+        pid,
+        helpers,
         container: ground.container().cloned(),
         endpoint: service.endpoint.clone(),
         log,
-        ready_after: ready.after,
         stop: service.stop.clone(),
         life,
         sockets: listener::inodes(&service.endpoint.address),
@@ -193,8 +185,8 @@ impl<'a> Ground<'a> {
         Ok(Life::Child(self.guard.spawn(spawn)?))
     }
 
-    /// Waits until the service is ready, and checks that it is the one that answers.
-    fn wait_until_ready(&self, life: &Life) -> Result<ReadyService, String> {
+    /// Waits until the service is ready, and checks that it is the one that answers. Returns what [`processes`] does.
+    fn wait_until_ready(&self, life: &Life) -> Result<(i32, Vec<(String, i32)>), String> {
         let service = self.service;
         let container = self.container();
         if let Some(container) = container {
@@ -216,14 +208,14 @@ impl<'a> Ground<'a> {
                 _ => Ok(()),
             }
         };
-        let after = readiness::wait_until_ready(&service.ready, &service.endpoint, &found, &run, || life.exited())?;
+        readiness::wait_until_ready(&service.ready, &service.endpoint, &found, &run, || life.exited())?;
         self.adopt_authority(false)?;
         let (pid, helpers) = processes(life, container, &service.endpoint.address)?;
         // At a published port the engine's proxy answers, or a DNAT rule with no process at all.
         if container.is_none_or(|container| container.publish.is_none()) {
             no_stranger_answers(&service.endpoint.address, pid)?;
         }
-        Ok(ReadyService { after, pid, helpers })
+        Ok((pid, helpers))
     }
 
     /// Links the service's Unix socket to the path for clients, if that differs. The link leads to the present socket,
