@@ -103,7 +103,6 @@ impl Plan {
             // All endpoints share a stack: several may belong to one server, and a request may pass through several
             // servers.
             stacks: vec![Stack::empty()],
-            excluded: Vec::new(),
             differences: Vec::new(),
             derived: Vec::new(),
             given: None,

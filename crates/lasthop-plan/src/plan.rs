@@ -49,8 +49,6 @@ pub struct Plan {
     pub factors: IndexMap<String, FactorSummary>,
     pub cases: Vec<CasePlan>,
     pub stacks: Vec<Stack>,
-    /// Combinations of the selected levels that were left out.
-    pub excluded: Vec<Excluded>,
     /// Differences between a case and its reference other than the link.
     pub differences: Vec<Difference>,
     /// Quantities derived from several cases.
@@ -124,7 +122,7 @@ impl Plan {
         add_drivers(&mut experiment, &selection.drivers);
         set_pace(&mut experiment, selection)?;
         let chosen = cases::choose(&experiment, selection)?;
-        let (named, excluded) = named_cases(&experiment, &chosen, selection.aa)?;
+        let named = named_cases(&experiment, &chosen, selection.aa)?;
         let mut stacks = Vec::new();
         let mut plans = Vec::new();
         let mut fingerprints = BTreeMap::new();
@@ -168,7 +166,6 @@ impl Plan {
             experiment,
             cases: plans,
             stacks,
-            excluded,
             differences,
             derived,
             given: None,
@@ -317,7 +314,7 @@ pub fn usual_recipes(experiment: &Experiment) -> Result<BTreeSet<String>, String
     Ok(recipes)
 }
 
-fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Vec<NamedCase>, Vec<Excluded>), String> {
+fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<Vec<NamedCase>, String> {
     let too_many = |cases| too_many("the selected levels", cases, "select fewer with --only factor=level");
     let most = chosen.values().map(|levels| levels.len() as u128).product();
     if most > cases::MOST_COMBINATIONS as u128 {
@@ -334,7 +331,7 @@ fn named_cases(experiment: &Experiment, chosen: &Chosen, aa: bool) -> Result<(Ve
         return Err(too_many(combinations.len() as u128));
     }
     let named = cases::name_cases(experiment, chosen, &combinations);
-    Ok((if aa { cases::against_themselves(named) } else { named }, excluded))
+    Ok(if aa { cases::against_themselves(named) } else { named })
 }
 
 impl std::fmt::Display for Source {
@@ -844,7 +841,8 @@ mod tests {
 
     #[test]
     fn python_drives_itself_and_says_what_it_cannot() {
-        let plan = plan("sockets", &selection(&["implementation=python"], &[]));
+        let selection = selection(&["implementation=python"], &[]);
+        let plan = plan("sockets", &selection);
         assert_eq!(
             ids(&plan),
             [
@@ -855,8 +853,10 @@ mod tests {
             ]
         );
         assert_eq!(plan.cases[0].load.driver, "python3 -E -s client.py");
-        assert_eq!(plan.excluded.len(), 5);
-        assert!(plan.excluded.iter().all(|excluded| !excluded.because.is_empty()));
+        let chosen = cases::choose(&plan.experiment, &selection).unwrap();
+        let (_, excluded) = cases::combinations(&plan.experiment, &chosen).unwrap();
+        assert_eq!(excluded.len(), 5);
+        assert!(excluded.iter().all(|excluded| !excluded.because.is_empty()));
         assert_eq!(plan.stacks[0].services["server"].recipe, "python-sockets");
         assert_eq!(plan.differences, []);
     }
