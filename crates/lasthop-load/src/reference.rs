@@ -22,9 +22,6 @@ const ROUNDS: u32 = 16;
 /// persists, take more than a second together.
 const STEP: Duration = Duration::from_millis(85);
 
-/// How long samples are taken.
-pub const SPAN: Duration = STEP.saturating_mul(ROUNDS - 1);
-
 /// Limits of time and bytes for samples from a slow server.
 const SPAN_MAX: Duration = Duration::from_secs(3);
 const BYTES_MAX: usize = 64 << 20;

@@ -134,11 +134,6 @@ impl Case {
         Onlooker(self.workers.iter().map(Worker::watch).collect())
     }
 
-    /// The engine that runs; never `auto`.
-    pub fn engine(&self) -> Engine {
-        self.engine
-    }
-
     /// Runs one trial.
     pub fn trial(&mut self, phases: TrialPhases) -> Result<TrialResult, CaseError> {
         let result = self.watched_trial(phases, || true)?;
