@@ -7,6 +7,7 @@ use lasthop_model::{
     program::{Packages, Program},
 };
 use lasthop_observe::{
+    cgroup::path_of,
     environment::{governor, virtualization},
     machine,
 };
@@ -288,17 +289,7 @@ fn steal(facts: &Facts) -> Option<Finding> {
 /// A CPU limit stops all processes in the middle of a trial once its quota is used up.
 fn quota(facts: &Facts) -> Option<Finding> {
     let own = facts.text("/proc/self/cgroup").unwrap_or_default();
-    let group = |controller: &str| {
-        let line = own.lines().find(|line| {
-            line.split(':')
-                .nth(1)
-                .is_some_and(|names| names.split(',').any(|n| n == controller))
-        });
-        line.and_then(|line| line.splitn(3, ':').nth(2))
-            .unwrap_or("/")
-            .to_owned()
-    };
-    // The line of cgroup version 2, `0::/path`, names no controller.
+    let group = |controller| path_of(&own, controller).unwrap_or("/");
     let unified = facts.text(&format!("/sys/fs/cgroup{}/cpu.max", group("")));
     let limit = unified.filter(|limit| !limit.starts_with("max")).and_then(|limit| {
         let (quota, period) = limit.split_once(' ')?;

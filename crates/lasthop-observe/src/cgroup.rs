@@ -110,16 +110,11 @@ fn parse(stat: &str) -> CgroupReading {
     }
 }
 
-/// The path in a line `3:cpu,cpuacct:/path`; version 2 has no names: `0::/path`.
-fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
+/// The path in a line `3:cpu,cpuacct:/path`; version 2 has the empty name: `0::/path`.
+pub fn path_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
-        let named = if controller.is_empty() {
-            names.is_empty()
-        } else {
-            names.split(',').any(|name| name == controller)
-        };
-        named.then_some(path)
+        names.split(',').any(|name| name == controller).then_some(path)
     })
 }
 

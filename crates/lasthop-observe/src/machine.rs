@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lasthop_model::observation::MachineUsage;
-use lasthop_system::files;
+use lasthop_system::{clock, files};
 
 /// A reading of `/proc/stat`.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +28,7 @@ impl MachineReading {
     pub fn now() -> Self {
         let text = files::text("/proc/stat").unwrap_or_default();
         let at = Instant::now();
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-        let (cpus, times) = parse(&text, tick_ns).unwrap_or_default();
+        let (cpus, times) = parse(&text, clock::tick()).unwrap_or_default();
         Self { at, cpus, times }
     }
 

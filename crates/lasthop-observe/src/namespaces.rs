@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    fs,
     net::SocketAddr,
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -70,7 +69,7 @@ impl Namespaces {
     pub fn of(roles: &[Role]) -> Self {
         let own = Space {
             process: None,
-            id: id_of("self"),
+            id: namespace::id("self"),
             roles: Vec::new(),
             settings: Some(PortSettings::here()),
             last: Mutex::default(),
@@ -95,14 +94,14 @@ impl Namespaces {
     }
 
     fn at(&self, pid: i32) -> Option<usize> {
-        let id = Some(id_of(&pid.to_string())?);
+        let id = Some(namespace::id(pid)?);
         self.0.iter().position(|space| space.id == id)
     }
 
     fn add(&mut self, pid: i32, roles: Vec<(usize, String)>) {
         self.0.push(Space {
             process: Some(pid),
-            id: id_of(&pid.to_string()),
+            id: namespace::id(pid),
             roles,
             settings: PortSettings::of(pid),
             last: Mutex::default(),
@@ -241,10 +240,6 @@ fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
     }
     let (link, held) = links.into_iter().max_by_key(|(_, held)| *held)?;
     Some((listener::from_table(link.split_once(' ')?.1)?, held))
-}
-
-fn id_of(pid: &str) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
 #[cfg(test)]

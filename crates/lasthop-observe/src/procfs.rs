@@ -29,7 +29,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_model::observation::{Role, RoleUsage};
 use lasthop_system::{
-    files,
+    clock, files,
     process::{self, Stat},
     run_delay,
 };
@@ -98,13 +98,12 @@ impl Meter {
     /// A meter for these roles; other descendants of lasthop count as lasthop's own.
     pub fn new(roles: Vec<Role>) -> Self {
         let has_children_files = fs::exists("/proc/thread-self/children").unwrap_or(false);
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let me = rustix::process::getpid().as_raw_pid();
         let family = process::descendants(me);
         let mut meter = Self {
             roles,
             processes: Vec::new(),
-            tick_ns,
+            tick_ns: clock::tick(),
             buffer: vec![0; 16 * 1024],
             has_children_files,
         };

@@ -5,6 +5,7 @@ use std::{
     ops::Range,
 };
 
+use lasthop_protocol::ReadError;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
@@ -14,9 +15,6 @@ use toml::{
 };
 
 use super::diagnostics::{Diagnostic, Diagnostics, MOST_SHOWN, closest, suggest};
-
-/// serde's error, with its path.
-pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
 
 /// A parsed file, with the places of its parts.
 #[derive(Clone)]

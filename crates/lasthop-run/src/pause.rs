@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::time::ClockId;
+use lasthop_system::clock;
 
 /// The longest time between reading two clocks, only one of which counts sleep.
 const APART: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ impl Pause {
     pub fn watch() -> Self {
         Self {
             continued: CONTINUED.load(Ordering::Relaxed),
-            slept: slept(),
+            slept: Duration::from_nanos(clock::slept()),
         }
     }
 
@@ -46,11 +46,4 @@ impl Pause {
         let now = Self::watch();
         now.continued != self.continued || now.slept > self.slept + APART
     }
-}
-
-/// How long the machine has slept since its boot.
-fn slept() -> Duration {
-    let read = |clock| Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default();
-    let awake = read(ClockId::Monotonic);
-    read(ClockId::Boottime).saturating_sub(awake)
 }

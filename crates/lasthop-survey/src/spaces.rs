@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    fs::{self, File},
+    fs::File,
     io,
     os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
@@ -64,7 +64,7 @@ impl Spaces {
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             all: vec![Space::here()?],
-            known: id_of("self").map(|id| (id, Ok(0))).into_iter().collect(),
+            known: namespace::id("self").map(|id| (id, Ok(0))).into_iter().collect(),
             of_users: HashMap::new(),
             files: Lifted::begin(),
         })
@@ -72,7 +72,7 @@ impl Spaces {
 
     /// Adds namespaces of new processes.
     pub fn look_for_more(&mut self) {
-        let is_new = |pid: &i32| id_of(pid).is_some_and(|id| !self.known.contains_key(&id));
+        let is_new = |pid: &i32| namespace::id(pid).is_some_and(|id| !self.known.contains_key(&id));
         let all = process::all().into_iter().take_while(|_| !is_out_of_time());
         let mut new: Vec<i32> = all.filter(is_new).collect();
         // The machine's namespaces first: users may make too many.
@@ -88,7 +88,7 @@ impl Spaces {
     /// The number of a process's namespace, which is added if new. `None` if it is not examined, or if the process is
     /// gone.
     pub fn number(&mut self, pid: i32) -> Option<usize> {
-        let id = id_of(pid)?;
+        let id = namespace::id(pid)?;
         if let Some(known) = self.known.get(&id) {
             return known.as_ref().ok().copied();
         }
@@ -96,7 +96,7 @@ impl Spaces {
             Ok(entered) => entered,
             Err(error) => {
                 // An error after the process's end says nothing about its namespace.
-                id_of(pid)?;
+                namespace::id(pid)?;
                 Err(match error.kind() {
                     io::ErrorKind::PermissionDenied => Unseen::Forbidden,
                     _ => Unseen::Refused(error.to_string()),
@@ -167,8 +167,4 @@ impl Space {
         let thread = thread::Builder::new().spawn(inside)?;
         thread.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
     }
-}
-
-fn id_of(pid: impl fmt::Display) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }

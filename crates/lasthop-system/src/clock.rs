@@ -17,6 +17,11 @@ pub fn slept() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(now())
 }
 
+/// Nanoseconds of a tick, the unit of times in `/proc`.
+pub fn tick() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -14,6 +14,7 @@ use lasthop_trial::address::{Address, Transport};
 use crate::{
     connect::connect,
     files::{self, lines},
+    namespace,
     process::{self, Stat},
     sock_diag::{ESTABLISHED, LISTEN, SockDiag, TIME_WAIT},
     udp,
@@ -243,8 +244,8 @@ fn peer(listener: SocketAddr, local: SocketAddr, remote: SocketAddr, state: u8) 
 
 /// Whether a process is in this process's network namespace.
 fn is_near(pid: i32) -> bool {
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net"));
-    matches!((namespace("self"), namespace(&pid.to_string())), (Ok(own), Ok(other)) if own == other)
+    let own = namespace::id("self");
+    own.is_some() && own == namespace::id(pid)
 }
 
 /// Like [`peers`], by netlink, in this network namespace. With one connection per request, the table has tens of

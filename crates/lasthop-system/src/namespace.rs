@@ -1,13 +1,14 @@
 //! Network namespaces: held, entered, and set up with `ip`.
 
 use std::{
-    fs::File,
+    fmt::Display,
+    fs::{self, File},
     io,
     os::{
         fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
         unix::{fs::MetadataExt as _, process::CommandExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -65,6 +66,11 @@ pub fn leave() -> Result<File, String> {
 /// The network namespace of a process.
 pub fn of(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
+}
+
+/// A name of a process's network namespace that no other has; `None` if it cannot be read.
+pub fn id(pid: impl Display) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
 /// The user who made a network namespace without administrator rights, inside a user namespace or several nested ones.

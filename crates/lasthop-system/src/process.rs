@@ -70,8 +70,7 @@ impl Stat {
 
     /// Start time in monotonic nanoseconds; too early by a tick at most.
     pub fn began(&self) -> u64 {
-        let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-        (self.start_ticks * tick).saturating_sub(clock::slept())
+        (self.start_ticks * clock::tick()).saturating_sub(clock::slept())
     }
 }
 

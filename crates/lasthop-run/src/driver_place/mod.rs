@@ -38,7 +38,7 @@ pub enum DriverPlace {
 impl DriverPlace {
     /// Prepares the place for drivers.
     pub fn open(at: &DriverAt, remote: &Remote, guard: &Guard, sandbox: &Sandbox) -> Result<Self, String> {
-        let own = own_executable().map_err(|error| format!("cannot find lasthop's own executable: {error}"))?;
+        let own = own_executable()?;
         Ok(match at {
             DriverAt::NewNamespace => Self::Namespace(DriverNamespace::make(guard, &own, sandbox.path())?),
             DriverAt::Namespace(name) => {

@@ -1,7 +1,7 @@
 //! A network namespace for the driver, found or created.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read, Write},
     net::{IpAddr, TcpListener},
     os::unix::fs::MetadataExt,
@@ -14,7 +14,9 @@ use lasthop_trial::address::Address;
 
 use lasthop_stack::{guard::Guard, namespace::Namespace};
 use lasthop_system::{
-    connect, files,
+    connect,
+    facts::Facts,
+    files,
     namespace::{go_into, own_addresses},
 };
 
@@ -55,7 +57,7 @@ impl DriverNamespace {
     /// Uses an existing namespace, and tries which addresses of this machine can be reached from it.
     pub fn find(name: &str, path: &Path) -> Result<Self, String> {
         let file = files::open_linked(path).map_err(|cause| {
-            let others = match &named()[..] {
+            let others = match &Facts::here().names(NAMESPACES)[..] {
                 [] => String::new(),
                 names => format!("; there are: {}", names.join(", ")),
             };
@@ -118,16 +120,6 @@ impl DriverNamespace {
             )
         })
     }
-}
-
-/// The named network namespaces of this machine, sorted.
-fn named() -> Vec<String> {
-    let entries = fs::read_dir(NAMESPACES).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }
 
 /// The addresses of this machine that a thread in the namespace can reach, with this process at the other end.
