@@ -173,7 +173,7 @@ fn judge(trials: &Trials, pairs: &Pairs, metric: Metric, basis: Basis) -> Compar
     let verdict = if one_start {
         Verdict::Undecided
     } else {
-        verdict::verdict(&ratio, margin, better(metric)).into()
+        verdict::verdict(&ratio, margin, better(metric))
     };
     let more = || stopping::more_data(&log_ratio, margin, trials.confidence());
     let open = verdict == Verdict::Undecided && !one_start;

@@ -11,6 +11,7 @@ use lasthop_model::{
     record::{Environment, Failure, LinkObserved, LoadSummary, Placement, Stopped},
     selection::TRANSPORT,
 };
+pub use lasthop_stats::Verdict;
 use lasthop_stats::{CONFIDENCE, Interval};
 use lasthop_trial::{address::Transport, result::Reported};
 use schemars::JsonSchema;
@@ -1002,36 +1003,6 @@ impl Comparison {
     #[must_use]
     pub fn may_be_chance(&self) -> bool {
         self.verdict.differs() && self.adjusted_p.is_some_and(|p| p > 1.0 - CONFIDENCE)
-    }
-}
-
-/// `faster` means better by the metric, even if less is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Faster,
-    Slower,
-    /// The whole interval lies within the margin.
-    Equivalent,
-    Undecided,
-}
-
-impl Verdict {
-    /// Whether the verdict is a difference.
-    #[must_use]
-    pub fn differs(self) -> bool {
-        matches!(self, Self::Faster | Self::Slower)
-    }
-}
-
-impl From<lasthop_stats::Verdict> for Verdict {
-    fn from(word: lasthop_stats::Verdict) -> Self {
-        match word {
-            lasthop_stats::Verdict::Faster => Self::Faster,
-            lasthop_stats::Verdict::Slower => Self::Slower,
-            lasthop_stats::Verdict::Equivalent => Self::Equivalent,
-            lasthop_stats::Verdict::Undecided => Self::Undecided,
-        }
     }
 }
 

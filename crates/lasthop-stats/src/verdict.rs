@@ -1,15 +1,27 @@
 //! Verdicts, from intervals.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::interval::Interval;
 
-/// The verdict on a quantity. `Faster` means better, also for quantities of which less is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `faster` means better by the metric, even if less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Faster,
     Slower,
     /// The whole interval lies within the margin.
     Equivalent,
     Undecided,
+}
+
+impl Verdict {
+    /// Whether the verdict is a difference.
+    #[must_use]
+    pub fn differs(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
 }
 
 /// The good direction of a quantity.

@@ -9,7 +9,7 @@ use lasthop_stats::{CONFIDENCE, Estimate, holm, pooled, verdict};
 use super::{Analysed, is_declared, is_like};
 use crate::{
     comparisons::better,
-    summary::{Comparison, Metric, Verdict},
+    summary::{Comparison, Metric},
 };
 
 /// A comparison, with its result in each run.
@@ -74,7 +74,7 @@ impl ByRun<'_> {
         let confidence = 1.0 - (1.0 - CONFIDENCE) / pairs.max(1) as f64;
         let differ = |one: &Estimate, other: &Estimate| {
             let interval = one.minus(other).exponential(confidence);
-            Verdict::from(verdict::verdict(&interval, margin, better(self.one.metric))).differs()
+            verdict::verdict(&interval, margin, better(self.one.metric)).differs()
         };
         logs.iter()
             .enumerate()

@@ -373,7 +373,7 @@ impl Together {
     /// The verdict on the mean.
     #[must_use]
     pub fn verdict(&self, margin: f64) -> Option<Verdict> {
-        Some(verdict::verdict(&self.mean?, margin, better(self.metric)).into())
+        Some(verdict::verdict(&self.mean?, margin, better(self.metric)))
     }
 
     /// The number of machines with this verdict.

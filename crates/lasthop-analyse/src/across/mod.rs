@@ -188,7 +188,7 @@ fn change(metric: Metric, from: &Estimate, to: &Estimate, confidence: f64, margi
     let interval = log.exponential(confidence);
     (
         interval,
-        verdict::verdict(&interval, margin, better(metric)).into(),
+        verdict::verdict(&interval, margin, better(metric)),
         log.p_value(),
     )
 }

@@ -103,7 +103,7 @@ pub fn pool(answers: &mut [Answer], older: &BTreeMap<String, Vec<KeptRun>>) {
             against.pooled = moderated.map(|moderated| {
                 let mean = moderated.mean.exponential(CONFIDENCE);
                 let next = moderated.next.exponential(CONFIDENCE);
-                let verdict = Verdict::from(verdict(&mean, margin, better(against.metric)));
+                let verdict = verdict(&mean, margin, better(against.metric));
                 let is_either = verdict.differs() && next.low <= 1.0 && 1.0 <= next.high;
                 Pooled {
                     runs: values.len() as u32,
