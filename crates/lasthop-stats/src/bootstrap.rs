@@ -22,7 +22,7 @@
 //!
 //! `tests/coverage.rs` shows by simulation that intervals at 95 % cover the truth in about 95 % of runs.
 
-use crate::{interval::Estimate, random::Draws};
+use crate::{interval::Estimate, mean::centred, random::Draws};
 
 /// The number of resamples, and their stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,7 @@ fn deviation(units: usize, how: Resampling, mut statistic: impl FnMut(&[u32]) ->
 /// The standard deviation of a sample of two or more.
 #[must_use]
 pub fn standard_deviation(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let (_, squares) = centred(values);
     (squares / (values.len() - 1) as f64).sqrt()
 }
 

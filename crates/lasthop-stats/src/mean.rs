@@ -31,6 +31,12 @@ pub fn of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
+/// The mean of values, and the sum of their squared distances from it.
+pub(crate) fn centred(values: &[f64]) -> (f64, f64) {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (mean, values.iter().map(|value| (value - mean).powi(2)).sum())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

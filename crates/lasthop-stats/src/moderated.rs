@@ -10,7 +10,7 @@
 //! Values of one machine are treated as independent of each other, which is not quite true: a machine with cheap TCP
 //! has many low ratios. `tests/moderated.rs` simulates the coverage of the ranges.
 
-use crate::{interval::Estimate, student::ln_gamma};
+use crate::{interval::Estimate, mean::centred, student::ln_gamma};
 
 /// The fewest quantities with several values that show how scatter varies.
 const FEWEST: usize = 10;
@@ -50,8 +50,7 @@ struct Sample {
 impl Sample {
     fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let (mean, squares) = centred(values);
         Self {
             values: count,
             mean,

@@ -10,7 +10,7 @@
 //! correlated by chance, have intervals that are 3 to 20 % wider on average. `tests/rounds.rs` has the coverage of
 //! intervals, and its limits.
 
-use crate::{grouped::Grouped, location, variance};
+use crate::{grouped::Grouped, location, mean::centred, variance};
 
 /// The level at which rounds differ, and the standard deviations of the correlation that are then required: 4 % of
 /// independent rounds exceed them.
@@ -38,8 +38,7 @@ pub fn correlated(blocks: &Grouped<f64>) -> Option<f64> {
 /// The correlation between neighbours in time, without bias. `None` with fewer than three values, or if all are equal.
 fn correlation(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let (mean, squares) = centred(values);
     let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     (values.len() >= 3 && squares > 0.0).then(|| products / squares + 1.0 / count)
 }

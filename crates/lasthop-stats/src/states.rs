@@ -1,6 +1,6 @@
 //! Two states: rounds that fall into two groups.
 
-use crate::{grouped::Grouped, location, variance};
+use crate::{grouped::Grouped, location, mean::centred, variance};
 
 /// The smallest group that is a state rather than a disturbed round.
 const LEAST_OF_GROUP: usize = 2;
@@ -42,14 +42,10 @@ fn two_groups(values: &[f64]) -> Option<[Group; 2]> {
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let squares = |values: &[f64]| {
-        let mean = Group::of(values).mean;
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
-    };
     let splits = LEAST_OF_GROUP..=sorted.len() - LEAST_OF_GROUP;
     let (left, parts) = splits
         .map(|place| sorted.split_at(place))
-        .map(|(low, high)| (squares(low) + squares(high), [low, high]))
+        .map(|(low, high)| (centred(low).1 + centred(high).1, [low, high]))
         .min_by(|one, other| one.0.total_cmp(&other.0))?;
     let groups = parts.map(Group::of);
     let within = (left / (values.len() - 2) as f64).sqrt();

@@ -1,6 +1,6 @@
 //! The luck of process starts: differences between rounds beyond their blocks' scatter.
 
-use crate::{grouped::Grouped, student};
+use crate::{grouped::Grouped, mean::centred, student};
 
 /// The components of a block's variance, by one-way analysis of variance (including rounds of unequal length: Searle,
 /// Casella and McCulloch, *Variance Components*, 1992, §3.6).
@@ -43,9 +43,9 @@ pub fn components(values: &Grouped<f64>) -> Option<Components> {
     let mut squares = 0.0;
     for round in values.units() {
         let size = round.len() as f64;
-        let mean = round.iter().sum::<f64>() / size;
+        let (mean, apart) = centred(round);
         between += size * (mean - grand).powi(2);
-        within += round.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        within += apart;
         squares += size * size;
     }
     let above = rounds - 1.0;
