@@ -8,6 +8,7 @@ use lasthop_model::{
     record::OverloadTrial,
 };
 use lasthop_record::data::RunData;
+use lasthop_stats::location;
 use lasthop_trial::{
     Histogram,
     result::{ErrorClass, StageResult, WrongKind},
@@ -201,12 +202,7 @@ impl Span {
         values.sort_by(f64::total_cmp);
         let least = *values.first()?;
         let most = *values.last()?;
-        let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[middle]
-        } else {
-            (values[middle - 1] + values[middle]) / 2.0
-        };
+        let median = location::median(values);
         Some(Self { least, median, most })
     }
 }

@@ -132,7 +132,12 @@ fn of_rounds(values: impl Iterator<Item = f64>, sizes: &[usize]) -> Vec<f64> {
     sizes.iter().map(|&size| values.by_ref().take(size).sum()).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median of one or more values.
+///
+/// # Panics
+/// Without values.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
