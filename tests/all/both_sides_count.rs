@@ -118,7 +118,7 @@ fn both_sides_count_the_same_calls() {
             Address::Unix(path) => UnixStream::connect(path).is_ok(),
             _ => TcpStream::connect(&tcp).is_ok(),
         });
-        both_count_the_same(&Endpoint { address, tls: None });
+        both_count_the_same(&Endpoint::plain(address));
     }
 }
 
@@ -160,7 +160,7 @@ fn both_sides_count_the_same_calls_through_nginx() {
     }
     let _nginx = nginx(folder.path(), port, &socket);
     let address = Address::Tcp(([127, 0, 0, 1], port).into());
-    both_count_the_same(&Endpoint { address, tls: None });
+    both_count_the_same(&Endpoint::plain(address));
 }
 
 /// The real StatsD server, and its own count of the metrics that it has received.
@@ -204,13 +204,7 @@ fn both_sides_count_the_same_metrics() {
                 counter,
                 counts: LINES.to_owned(),
             };
-            let spec = Spec::new(
-                Endpoint {
-                    address: address.clone(),
-                    tls: None,
-                },
-                statsd.into(),
-            );
+            let spec = Spec::new(Endpoint::plain(address.clone()), statsd.into());
             let mut case = Case::prepare(&spec).unwrap_or_else(|error| panic!("{transport}: {error}"));
             let result = case
                 .trial(TrialPhases {

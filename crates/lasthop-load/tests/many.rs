@@ -61,7 +61,7 @@ fn serving(transport: Transport) -> Serving {
     };
     Serving {
         child,
-        endpoint: Endpoint { address, tls: None },
+        endpoint: Endpoint::plain(address),
         _said: lines,
         _folder: folder,
     }

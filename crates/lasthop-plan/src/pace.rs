@@ -124,10 +124,7 @@ fn possible(load: &Load, model: Model, context: &Value) -> Result<(), String> {
     }
     let number = |template: &str| text(template).and_then(|text| text.parse().ok()).unwrap_or(1);
     // Any endpoint will do, because the server and the protocol do not decide whether a rate is possible.
-    let stand_in = Endpoint {
-        address: Address::Unix("/".into()),
-        tls: None,
-    };
+    let stand_in = Endpoint::plain(Address::Unix("/".into()));
     let spec = Spec {
         model,
         pipeline: number(&load.pipeline),

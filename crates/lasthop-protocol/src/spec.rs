@@ -318,10 +318,7 @@ mod tests {
             })
         };
         let base = spec();
-        let piped = || Endpoint {
-            address: Address::Channel(Transport::Pipe, "/s".into()),
-            tls: None,
-        };
+        let piped = || Endpoint::plain(Address::Channel(Transport::Pipe, "/s".into()));
         for (spec, text) in [
             (
                 Spec {

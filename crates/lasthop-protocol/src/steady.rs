@@ -118,10 +118,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn spec(connections: u32) -> Spec {
-        let endpoint = Endpoint {
-            address: Address::Unix("/s".into()),
-            tls: None,
-        };
+        let endpoint = Endpoint::plain(Address::Unix("/s".into()));
         Spec {
             connections,
             ..Spec::new(endpoint, Protocol::from(Echo { size: 64 }))

@@ -401,6 +401,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The address, without TLS.
+    pub fn plain(address: Address) -> Self {
+        Self { address, tls: None }
+    }
+
     /// The transport of this endpoint. TLS over IPv6 has the name of TLS over IPv4, and TLS over an abstract name that
     /// of TLS over a path.
     pub fn transport(&self) -> Transport {

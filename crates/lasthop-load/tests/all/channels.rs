@@ -59,7 +59,7 @@ impl Serving {
                 }
             }
         };
-        let endpoint = Endpoint { address, tls: None };
+        let endpoint = Endpoint::plain(address);
         Self {
             endpoint,
             done: Some(done),
@@ -180,10 +180,7 @@ fn another_kind_than_the_one_asked_for_is_refused() {
     for (offered, wanted) in [(Transport::Pipe, Transport::Shm), (Transport::Shm, Transport::Pipe)] {
         let server = Serving::start(offered, Some);
         let path = server.endpoint.address.path().unwrap().to_owned();
-        let endpoint = Endpoint {
-            address: Address::Channel(wanted, path),
-            tls: None,
-        };
+        let endpoint = Endpoint::plain(Address::Channel(wanted, path));
         let error = Case::prepare(&hasty(&endpoint)).map(drop).unwrap_err();
         assert_eq!(error.stage, Stage::Connect, "{offered:?} for {wanted:?}: {error}");
         // Advice about certificates would mislead.
@@ -215,13 +212,7 @@ fn handing(given: impl Fn() -> Vec<OwnedFd> + Send + 'static) -> (Endpoint, temp
             let _ = (&client).read(&mut [0]);
         }
     });
-    (
-        Endpoint {
-            address: Address::Channel(Transport::Pipe, path),
-            tls: None,
-        },
-        folder,
-    )
+    (Endpoint::plain(Address::Channel(Transport::Pipe, path)), folder)
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn a_message_that_comes_back_in_two_is_an_error() {
         });
         let spec = Spec {
             engine,
-            ..spec(&Endpoint { address, tls: None }, echo(64))
+            ..spec(&Endpoint::plain(address), echo(64))
         };
         let error = run(&spec, TRIAL).map(drop).unwrap_err().to_string();
         UdpSocket::bind("127.0.0.1:0")
@@ -189,10 +189,7 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let path = folder.path().join("s");
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
-    let deaf = Endpoint {
-        address: Address::Packets(lasthop_trial::address::Transport::Unixgram, path),
-        tls: None,
-    };
+    let deaf = Endpoint::plain(Address::Packets(lasthop_trial::address::Transport::Unixgram, path));
     let hasty = Timeouts {
         request_ns: 200_000_000,
         ..Timeouts::default()
@@ -270,10 +267,7 @@ fn what_cannot_be_served_or_sent_is_refused_in_words() {
     };
     assert!(refused(&tcp).contains("other sockets serve all but `statsd`"));
 
-    let endpoint = Endpoint {
-        address: udp,
-        tls: None,
-    };
+    let endpoint = Endpoint::plain(udp);
     let counted = Statsd {
         metrics: 1,
         counter: "http://127.0.0.1:9/".into(),

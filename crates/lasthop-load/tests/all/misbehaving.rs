@@ -391,7 +391,7 @@ fn nobody_listening_fails_the_preparation() {
     let folder = tempfile::tempdir().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for address in [Address::Unix(folder.path().join("none")), Address::Tcp(gone)] {
-        let error = Case::prepare(&spec(&Endpoint { address, tls: None }, http()))
+        let error = Case::prepare(&spec(&Endpoint::plain(address), http()))
             .map(drop)
             .unwrap_err();
         assert_eq!(error.stage, Stage::Connect);
@@ -463,10 +463,7 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
     };
     // The path is removed once the connections are open, so that no further connect succeeds.
     std::fs::rename(own, &path).unwrap();
-    let endpoint = Endpoint {
-        address: Address::Unix(path.clone()),
-        tls: None,
-    };
+    let endpoint = Endpoint::plain(Address::Unix(path.clone()));
     let mut case = Case::prepare(&Spec {
         connections: 3,
         ..spec(&endpoint, http())

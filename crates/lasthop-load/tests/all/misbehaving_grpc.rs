@@ -356,10 +356,7 @@ fn what_speaks_no_http_2_is_said_so() {
         let _ = peer.read(&mut [0; 24]);
         let _ = peer.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    let endpoint = Endpoint {
-        address: server.endpoint.address.clone(),
-        tls: None,
-    };
+    let endpoint = Endpoint::plain(server.endpoint.address.clone());
     assert!(matches!(endpoint.address, Address::Unix(_)));
     let error = run(&spec(&endpoint, echo(4)), SHORT).unwrap_err().to_string();
     assert!(error.contains("does not speak HTTP/2"), "{error}");

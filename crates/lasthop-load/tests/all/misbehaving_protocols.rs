@@ -171,10 +171,7 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
 
 /// Bytes of one request of this protocol.
 fn request_of(protocol: &Protocol) -> usize {
-    let nowhere = Endpoint {
-        address: Address::Abstract("nowhere".into()),
-        tls: None,
-    };
+    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
     let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     exchange.reset();
     exchange.begin();
@@ -290,10 +287,7 @@ fn mysql() -> (Protocol, Lines) {
         },
     };
     let protocol = Protocol::from(mysql);
-    let nowhere = Endpoint {
-        address: Address::Abstract("nowhere".into()),
-        tls: None,
-    };
+    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
     let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     let (said_first, mut response) = (protocol.welcome(0, false), Vec::new());
     exchange.reset();
@@ -362,10 +356,7 @@ fn postgres() -> (Protocol, Lines) {
     };
     let protocol = Protocol::from(postgres);
     let greeting = {
-        let nowhere = Endpoint {
-            address: Address::Abstract("nowhere".into()),
-            tls: None,
-        };
+        let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
         let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
         let mut startup = Vec::new();
         exchange.reset();
@@ -550,10 +541,7 @@ fn websocket(expect: &str) -> (Protocol, Lines) {
     let parameters = serde_json::json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } });
     let mut protocol: Protocol = serde_json::from_value(parameters).unwrap();
     protocol.let_anybody_in();
-    let nowhere = Endpoint {
-        address: Address::Abstract("nowhere".into()),
-        tls: None,
-    };
+    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
     let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
     let mut upgrade = Vec::new();
     exchange.reset();
@@ -823,10 +811,7 @@ fn replies_of_another_connection_are_wrong_content() {
         }
         exchanged([listener.accept().unwrap().0, listener.accept().unwrap().0]);
     });
-    let endpoint = Endpoint {
-        address: Address::Unix(path),
-        tls: None,
-    };
+    let endpoint = Endpoint::plain(Address::Unix(path));
     let error = run(
         &Spec {
             connections: 2,
@@ -954,11 +939,5 @@ fn taciturn() -> (Endpoint, impl FnOnce()) {
         // Until the test ends: closing the listener would refuse the waiting clients.
         std::mem::forget((listener, fillers));
     };
-    (
-        Endpoint {
-            address: Address::Tcp(address),
-            tls: None,
-        },
-        fill,
-    )
+    (Endpoint::plain(Address::Tcp(address)), fill)
 }

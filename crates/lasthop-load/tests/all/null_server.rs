@@ -324,13 +324,7 @@ fn own_protocols_are_replayed() {
     );
     // The first message has the number 1, because each connection numbers its own.
     let first = {
-        let spec = spec(
-            &Endpoint {
-                address: Address::Abstract("x".into()),
-                tls: None,
-            },
-            common::echo(64),
-        );
+        let spec = spec(&Endpoint::plain(Address::Abstract("x".into())), common::echo(64));
         let mut one = spec.factory().exchange();
         one.reset();
         one.begin();
@@ -356,13 +350,7 @@ fn many_connections_are_served_by_one_thread() {
             (redis(), REDIS_REPLY.to_vec()),
             (postgres(QueryMode::Simple), simple_reply()),
         ] {
-            let base = spec(
-                &Endpoint {
-                    address: address.clone(),
-                    tls: None,
-                },
-                protocol,
-            );
+            let base = spec(&Endpoint::plain(address.clone()), protocol);
             drive(
                 &Spec {
                     connections: 2000,

@@ -161,17 +161,11 @@ impl Mariadb {
     }
 
     fn unix(&self) -> Endpoint {
-        Endpoint {
-            address: Address::Unix(self.folder.path().join("s")),
-            tls: None,
-        }
+        Endpoint::plain(Address::Unix(self.folder.path().join("s")))
     }
 
     fn tcp(&self) -> Endpoint {
-        Endpoint {
-            address: Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()),
-            tls: None,
-        }
+        Endpoint::plain(Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()))
     }
 
     fn secure(&self, plain: Endpoint) -> Endpoint {

@@ -209,18 +209,9 @@ impl RedisServer {
     fn endpoints(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
-            Endpoint {
-                address: Address::Unix(self.socket()),
-                tls: None,
-            },
-            Endpoint {
-                address: tcp(self.server.port),
-                tls: None,
-            },
-            Endpoint {
-                address: six(self.server.port),
-                tls: None,
-            },
+            Endpoint::plain(Address::Unix(self.socket())),
+            Endpoint::plain(tcp(self.server.port)),
+            Endpoint::plain(six(self.server.port)),
             Endpoint {
                 address: tcp(self.tls_port),
                 tls: Some(tls(&self.files)),
@@ -604,10 +595,7 @@ fn postgres() -> Option<PostgresServer> {
 impl PostgresServer {
     fn unix(&self) -> Endpoint {
         let name = format!(".s.PGSQL.{}", self.server.port);
-        Endpoint {
-            address: Address::Unix(self.server.folder.path().join(name)),
-            tls: None,
-        }
+        Endpoint::plain(Address::Unix(self.server.folder.path().join(name)))
     }
 
     fn tcp(&self, secure: bool) -> Endpoint {
@@ -732,10 +720,7 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
 #[test]
 fn postgres_counts_what_was_checked() {
     let Some(server) = postgres() else { return };
-    let v6 = Endpoint {
-        address: six(server.server.port),
-        tls: None,
-    };
+    let v6 = Endpoint::plain(six(server.server.port));
     for endpoint in [server.unix(), server.tcp(false), v6, server.tcp(true)] {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
             let base = spec(
@@ -988,28 +973,18 @@ impl NginxServer {
     fn endpoints(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
-            Endpoint {
-                address: Address::Unix(self.server.folder.path().join("s")),
-                tls: None,
-            },
-            Endpoint {
-                address: tcp(self.server.port),
-                tls: None,
-            },
-            Endpoint {
-                address: six(self.server.port),
-                tls: None,
-            },
+            Endpoint::plain(Address::Unix(self.server.folder.path().join("s"))),
+            Endpoint::plain(tcp(self.server.port)),
+            Endpoint::plain(six(self.server.port)),
         ]
     }
 
     /// Endpoints of HTTP/2.
     fn h2(&self) -> Vec<Endpoint> {
         let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
-        let plain = |address| Endpoint { address, tls: None };
         vec![
-            plain(Address::Unix(self.server.folder.path().join("h2"))),
-            plain(tcp(self.h2_ports[0])),
+            Endpoint::plain(Address::Unix(self.server.folder.path().join("h2"))),
+            Endpoint::plain(tcp(self.h2_ports[0])),
             Endpoint {
                 address: tcp(self.h2_ports[1]),
                 tls: Some(tls(&self.files)),

@@ -146,15 +146,9 @@ fn websockets() -> Option<Websockets> {
 
 impl Websockets {
     fn endpoints(&self) -> Vec<Endpoint> {
-        let tcp = |port| Endpoint {
-            address: Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap()),
-            tls: None,
-        };
+        let tcp = |port| Endpoint::plain(Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap()));
         vec![
-            Endpoint {
-                address: Address::Unix(self.server.folder.path().join("s")),
-                tls: None,
-            },
+            Endpoint::plain(Address::Unix(self.server.folder.path().join("s"))),
             tcp(self.server.port),
             Endpoint {
                 tls: Some(tls(&self.files)),

@@ -174,10 +174,7 @@ fn choosy() -> Choosy {
     });
     Choosy {
         done,
-        endpoint: Endpoint {
-            address: Address::Unix(path),
-            tls: None,
-        },
+        endpoint: Endpoint::plain(Address::Unix(path)),
         accepts,
         folder,
     }

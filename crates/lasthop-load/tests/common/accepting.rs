@@ -56,7 +56,7 @@ impl Accepting {
         };
         let thread = Some(thread::spawn(accept));
         Self {
-            endpoint: Endpoint { address, tls: None },
+            endpoint: Endpoint::plain(address),
             folder,
             listener,
             thread,
