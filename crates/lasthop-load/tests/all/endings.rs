@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use common::{Accepting, counted, some_lost, spec};
+use common::{Accepting, counted, lengths_of, some_lost, spec};
 use lasthop_load::{engine::Case, sample};
 use lasthop_protocol::{
     Protocol,
@@ -66,7 +66,7 @@ impl Ending {
         let answered = Arc::new(AtomicU64::new(0));
         let count = answered.clone();
         let own = script.clone();
-        let lengths = lengths_of(&script.protocol);
+        let lengths = lengths_of(&script.protocol, &[]);
         let serve = move |peer| converse(peer, &own, lengths, &count).unwrap_or_default();
         let server = if over_tcp {
             Accepting::tcp(serve)
@@ -88,17 +88,6 @@ impl Ending {
             ..spec(&self.server.endpoint, self.protocol.clone())
         }
     }
-}
-
-/// Bytes of a client's greeting, and of a request.
-fn lengths_of(protocol: &Protocol) -> [usize; 2] {
-    let server = Accepting::unix(drop);
-    let mut exchange = spec(&server.endpoint, protocol.clone()).factory().exchange();
-    let mut greeting = Vec::new();
-    exchange.reset();
-    exchange.greet(&[], &mut greeting).unwrap();
-    exchange.begin();
-    [greeting.len(), exchange.request().len()]
 }
 
 fn converse(

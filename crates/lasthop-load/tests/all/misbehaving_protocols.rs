@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Accepting, Running, SHORT, echo, hello, run, spec};
+use common::{Accepting, Running, SHORT, echo, hello, lengths_of, run, spec};
 use lasthop_load::{engine::Case, reference, serve::Pattern};
 use lasthop_protocol::{
     LoadOptions, Protocol,
@@ -68,6 +68,21 @@ struct Lines {
 }
 
 impl Lines {
+    /// Right lines of a server that lets anybody in and always answers `right`.
+    fn of(protocol: &Protocol, said_first: Vec<u8>, right: &[u8]) -> Self {
+        let [greeting, request] = lengths_of(protocol, &said_first);
+        let step = usize::from(!said_first.is_empty());
+        Self {
+            greeting: (greeting > 0).then(|| (greeting, protocol.welcome(step, false))),
+            request,
+            right: right.to_vec(),
+            wrong: vec![],
+            then: Then::GoOn,
+            pause: Duration::ZERO,
+            said_first,
+        }
+    }
+
     fn wrong(&self, bytes: &[u8], then: Then) -> Self {
         Self {
             wrong: bytes.to_vec(),
@@ -169,15 +184,6 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
     accounted(&server.requests, 34, &result);
 }
 
-/// Bytes of one request of this protocol.
-fn request_of(protocol: &Protocol) -> usize {
-    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
-    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
-    exchange.reset();
-    exchange.begin();
-    exchange.request().len()
-}
-
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -193,20 +199,8 @@ fn redis() -> (Protocol, Lines) {
         database: 0,
         protocol: Default::default(),
     });
-    let greeting = Some((b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".len(), b"+OK\r\n".to_vec()));
-    let (request, right) = (request_of(&protocol), b"$5\r\nHello\r\n".to_vec());
-    (
-        protocol,
-        Lines {
-            greeting,
-            request,
-            right,
-            wrong: vec![],
-            then: Then::GoOn,
-            pause: Duration::ZERO,
-            said_first: vec![],
-        },
-    )
+    let lines = Lines::of(&protocol, vec![], b"$5\r\nHello\r\n");
+    (protocol, lines)
 }
 
 #[test]
@@ -287,22 +281,7 @@ fn mysql() -> (Protocol, Lines) {
         },
     };
     let protocol = Protocol::from(mysql);
-    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
-    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
-    let (said_first, mut response) = (protocol.welcome(0, false), Vec::new());
-    exchange.reset();
-    exchange.greet(&said_first, &mut response).unwrap();
-    let greeting = Some((response.len(), protocol.welcome(1, false)));
-    let (request, right) = (request_of(&protocol), row("1"));
-    let lines = Lines {
-        greeting,
-        request,
-        right,
-        wrong: vec![],
-        then: Then::GoOn,
-        pause: Duration::ZERO,
-        said_first,
-    };
+    let lines = Lines::of(&protocol, protocol.welcome(0, false), &row("1"));
     (protocol, lines)
 }
 
@@ -355,27 +334,8 @@ fn postgres() -> (Protocol, Lines) {
         settings: Default::default(),
     };
     let protocol = Protocol::from(postgres);
-    let greeting = {
-        let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
-        let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
-        let mut startup = Vec::new();
-        exchange.reset();
-        exchange.greet(&[], &mut startup).unwrap();
-        Some((startup.len(), b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I".to_vec()))
-    };
-    let (request, right) = (request_of(&protocol), answer("1"));
-    (
-        protocol,
-        Lines {
-            greeting,
-            request,
-            right,
-            wrong: vec![],
-            then: Then::GoOn,
-            pause: Duration::ZERO,
-            said_first: vec![],
-        },
-    )
+    let lines = Lines::of(&protocol, vec![], &answer("1"));
+    (protocol, lines)
 }
 
 /// A result of one row and one column, with a short description.
@@ -428,20 +388,8 @@ fn postgresql_that_lies_is_counted_by_class() {
 /// A protocol without a greeting, as `lasthop load` parses its URL.
 fn plain(url: &str, right: &[u8]) -> (Protocol, Lines) {
     let (_, protocol) = parse(url, &UrlOptions::default()).unwrap();
-    let (request, right) = (request_of(&protocol), right.to_vec());
-    let pause = Duration::ZERO;
-    (
-        protocol,
-        Lines {
-            greeting: None,
-            request,
-            right,
-            wrong: vec![],
-            then: Then::GoOn,
-            pause,
-            said_first: vec![],
-        },
-    )
+    let lines = Lines::of(&protocol, vec![], right);
+    (protocol, lines)
 }
 
 #[test]
@@ -541,20 +489,7 @@ fn websocket(expect: &str) -> (Protocol, Lines) {
     let parameters = serde_json::json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } });
     let mut protocol: Protocol = serde_json::from_value(parameters).unwrap();
     protocol.let_anybody_in();
-    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
-    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
-    let mut upgrade = Vec::new();
-    exchange.reset();
-    exchange.greet(&[], &mut upgrade).unwrap();
-    let lines = Lines {
-        greeting: Some((upgrade.len(), protocol.welcome(0, false))),
-        request: request_of(&protocol),
-        right: b"\x81\x05Hello".to_vec(),
-        wrong: vec![],
-        then: Then::GoOn,
-        pause: Duration::ZERO,
-        said_first: vec![],
-    };
+    let lines = Lines::of(&protocol, vec![], b"\x81\x05Hello");
     (protocol, lines)
 }
 

@@ -133,6 +133,17 @@ pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
     }
 }
 
+/// Bytes of a client's greeting of a server that has `said_first`, and of a request.
+pub fn lengths_of(protocol: &Protocol, said_first: &[u8]) -> [usize; 2] {
+    let nowhere = Endpoint::plain(Address::Abstract("nowhere".into()));
+    let mut exchange = spec(&nowhere, protocol.clone()).factory().exchange();
+    let mut greeting = Vec::new();
+    exchange.reset();
+    exchange.greet(said_first, &mut greeting).unwrap();
+    exchange.begin();
+    [greeting.len(), exchange.request().len()]
+}
+
 pub fn hello() -> Protocol {
     Protocol::from(Hello {
         expect: "Hello there!".to_owned(),
