@@ -36,7 +36,7 @@ use socket2::Socket;
 const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
 /// How the server answers a request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Act {
     Say(String),
     SayAndClose(String),
@@ -213,7 +213,7 @@ fn every_fifth(act: Act) -> impl Fn(u64) -> Act + Clone {
 
 /// Checks that all errors have this class, with exact counts.
 fn errors_of(act: Act, class: ErrorClass) {
-    everywhere(every_fifth(act), |server, spec| {
+    everywhere(every_fifth(act.clone()), |server, spec| {
         let mut spec = spec.clone();
         // Long enough for correct replies between the wrong ones on a busy machine.
         let mut phases = TrialPhases {
@@ -224,81 +224,38 @@ fn errors_of(act: Act, class: ErrorClass) {
             spec.timeouts.request_ns = 300_000_000;
             phases.measure_ns = 750_000_000;
         }
-        let result = run(&spec, phases).unwrap();
+        let result = run(&spec, phases).unwrap_or_else(|error| panic!("{act:?}: {error}"));
         let classes: Vec<_> = result.errors.keys().copied().collect();
-        assert_eq!(classes, [class], "{:?} with {spec:?}", result.errors);
+        assert_eq!(classes, [class], "{act:?}: {:?} with {spec:?}", result.errors);
         all_accounted(server, &result);
     });
 }
 
 #[test]
-fn a_wrong_status_is_an_error() {
-    errors_of(
-        Act::Say("HTTP/1.1 502 Bad\r\nContent-Length: 5\r\n\r\nHello".into()),
-        ErrorClass::WrongStatus,
-    );
-}
-
-#[test]
-fn a_wrong_body_is_an_error() {
-    errors_of(
-        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nJello".into()),
-        ErrorClass::WrongContent,
-    );
-}
-
-#[test]
-fn a_wrong_length_is_an_error() {
-    errors_of(
-        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()),
-        ErrorClass::WrongContent,
-    );
-}
-
-#[test]
-fn a_reply_too_much_is_an_error() {
-    errors_of(Act::Say(format!("{GOOD}{GOOD}")), ErrorClass::Protocol);
-}
-
-#[test]
-fn garbage_is_an_error() {
-    errors_of(Act::Say("\0\u{1}SSH-2.0".into()), ErrorClass::Protocol);
-}
-
-#[test]
-fn a_cut_reply_is_an_error() {
-    errors_of(
-        Act::SayAndClose("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHel".into()),
-        ErrorClass::Reset,
-    );
-}
-
-#[test]
-fn a_reset_is_an_error() {
-    errors_of(Act::Reset, ErrorClass::Reset);
-}
-
-#[test]
-fn an_endless_head_is_an_error() {
-    errors_of(Act::EndlessHead, ErrorClass::Protocol);
-}
-
-#[test]
-fn a_reply_that_does_not_come_is_a_timeout() {
-    errors_of(Act::Hang, ErrorClass::Timeout);
-}
-
-#[test]
-fn a_reply_that_comes_byte_by_byte_for_ever_is_a_timeout() {
-    errors_of(Act::Trickle(GOOD.into()), ErrorClass::Timeout);
-}
-
-#[test]
-fn a_body_that_is_too_short_is_a_timeout() {
-    errors_of(
-        Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell".into()),
-        ErrorClass::Timeout,
-    );
+fn each_wrong_reply_is_an_error_of_its_class() {
+    // At once, because a timeout takes long.
+    thread::scope(|scope| {
+        for (act, class) in [
+            (Act::Say(GOOD.replace("200 OK", "502 Bad")), ErrorClass::WrongStatus),
+            (Act::Say(GOOD.replace("Hello", "Jello")), ErrorClass::WrongContent),
+            (
+                Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()),
+                ErrorClass::WrongContent,
+            ),
+            // One reply too much.
+            (Act::Say(GOOD.repeat(2)), ErrorClass::Protocol),
+            (Act::Say("\0\u{1}SSH-2.0".into()), ErrorClass::Protocol),
+            (Act::EndlessHead, ErrorClass::Protocol),
+            (Act::SayAndClose(GOOD.replace("Hello", "Hel")), ErrorClass::Reset),
+            (Act::Reset, ErrorClass::Reset),
+            (Act::Hang, ErrorClass::Timeout),
+            (Act::Trickle(GOOD.into()), ErrorClass::Timeout),
+            // A body that is too short.
+            (Act::Say(GOOD.replace("Hello", "Hell")), ErrorClass::Timeout),
+        ] {
+            scope.spawn(move || errors_of(act, class));
+        }
+    });
 }
 
 #[test]
