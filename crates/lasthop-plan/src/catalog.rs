@@ -520,7 +520,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         );
         let unused = at_a_rate("rate = -1", pipeline);
         assert!(
-            unused.contains("no service and no load uses the factor `pipeline`"),
+            unused.contains("no service and no load uses the factor `pipeline`")
+                && unused.contains("write {{ pipeline }} where it should have an effect, or remove the factor"),
             "{unused}"
         );
         for (lines, text) in [
@@ -740,69 +741,9 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         assert_eq!(built_in.load("sockets").unwrap().source, Source::BuiltIn);
     }
 
+    /// Errors of shape and of meaning: the former hide none of the latter.
     const MANY_ERRORS: &str = r#"
 titel = "A stack"
-question = "Which?"
-
-[link]
-from = "driver"
-to = "ap"
-
-[factors.transport]
-help = "how"
-levels = ["unix", "tpc"]
-default = ["unix", "tcp"]
-reference = "tls"
-
-[factors.connections]
-help = "connections"
-levels = [1, 10]
-range = [1, 5]
-
-[factors.unused]
-help = "nothing depends on it"
-levels = [true, false]
-when = "conections == 1"
-
-[services.app]
-recipe = "gunicorn"
-needs = ["database"]
-listen = "sctp"
-config = { "app.conf" = "app.conf.j2", "other.conf" = "other.conf.j2" }
-packages = { python = ["flask"] }
-
-[services.cache]
-recipe = "{{ recipe }}"
-listen = "unix"
-needs = ["cache"]
-
-[load]
-target = "cache"
-protocol = "htpp"
-connections = "{{ conections }}"
-threads = "two"
-reuse = "keepalive"
-nodelay = 1
-
-[load.http]
-path = "/"
-expect = { status = 2000, body = "x", contain = ["y"] }
-
-[defaults]
-trial = "100"
-budget = "30 s"
-precision = "2"
-blocks = 1
-"#;
-
-    #[test]
-    fn every_error_at_once() {
-        let template = "worker_processes {{ worker }};\n  listen {{ listen }};\n";
-        insta::assert_snapshot!(errors(&[("experiment.toml", MANY_ERRORS), ("app.conf.j2", template)]));
-    }
-
-    const RIGHT_SHAPE: &str = r#"
-title = "A stack"
 question = "Which?"
 link = { from = "driver", to = "ap" }
 exclude = [{ when = "size >", because = "it is wrong" }]
@@ -819,6 +760,7 @@ app = "source"
 [services.app.config]
 "app.conf" = "app.conf.j2"
 "other.conf" = "app.conf.j3"
+"third.conf" = "other.conf.j2"
 "../up.conf" = "up.conf.j2"
 
 [services.cache]
@@ -827,25 +769,31 @@ listen = "unix"
 needs = ["app"]
 settings = { size = "{{ app.adress }}", "kebab-case" = 1 }
 
+[services.own]
+recipe = "gunicorn"
+listen = "tcp"
+needs = ["own"]
+
 [load]
 target = "cache"
 protocol = "htpp"
 connections = "{{ conections }}"
 reuse = "keepalive"
+nodelay = 1
 driver = ["{{ app.directory"]
 http = { path = "/", expect = { status = 200 } }
 
 [defaults]
 trial = "0s"
-precision = "200%"
+precision = "2"
 "#;
 
     #[test]
-    fn every_error_of_meaning_at_once() {
+    fn every_error_at_once() {
         let broken = "a\n{% if connections %}\n  b\n";
         let unknown = "# worker\nworker_processes {{ worker }};\n  listen {{ listen.adress }};\n";
         let files = [
-            ("experiment.toml", RIGHT_SHAPE),
+            ("experiment.toml", MANY_ERRORS),
             ("app.conf.j2", broken),
             ("up.conf.j2", unknown),
         ];
@@ -1143,15 +1091,17 @@ app = "app" -> bind.tpc = {} @ 28:6 @ did you mean `tcp`?
 recipe = "python-app"\napp = "app" -> command = ["x", "{{ listen }}"]\nbind.tcp.file = 2 @ 28:17 @ expected text, found `2`
 app = "app" -> listen = "upd" @ 28:10 @ did you mean `udp`?
 app = "app" -> packages = { aptt = [] } @ 28:14 @ did you mean `apt`?
+app = "app" -> packages = { python = ["flask"] } @ 28:24 @ a requirement with its version such as "flask==3.1.3", found the text `flask`
 reuse = -> reusse = @ 35:1 @ did you mean `reuse`?
 target = -> targett = @ 32:1 @ did you mean `target`?
 reuse = "keep-alive" -> threads = [2] @ 35:11 @ expected a whole number, or a template such as "{{ NAME }}", found a list of 1
+reuse = "keep-alive" -> threads = "two" @ 35:11 @ or a template such as "{{ NAME }}", found the text `two`
 path = "/" -> path = 1 @ 38:8 @ expected text, found `1`
 path = "/" -> # @ 37:7 @ `path` is missing in `load.http`
 path = "/" -> path = "/"\nversion = "3" @ 39:11 @ `3` is not one of 1.0, 1.1, 2
 status = -> statuss = @ 41:1 @ did you mean `status`?
 status = 200 -> status = 70000 @ 41:10 @ expected a whole number from 0 to 65535
-status = 200 -> status = 99 @ 41:10 @ not one of a final reply
+status = 200 -> status = 99 @ 41:10 @ the status 99 to be expected is not one of a final reply (200 to 599)
 "20s" -> 20 @ 45:10 @ `20` has no unit
 budget = "20s" -> blocks = 1 @ 45:10 @ expected a whole number from 2 to 10000
 "#;
