@@ -330,16 +330,26 @@ mod tests {
         }
     }
 
-    /// All errors of an experiment in a folder as the user sees them, without the folder's path.
-    fn errors(files: &[(&str, &str)]) -> String {
+    /// A file of the built-in experiments.
+    fn built_in(path: &str) -> &'static str {
+        EXPERIMENTS.get_file(path).unwrap().contents_utf8().unwrap()
+    }
+
+    /// An experiment of these files, or all its errors as the user sees them, without the folder's path.
+    fn load(files: &[(&str, &str)]) -> Result<Experiment, String> {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), files);
-        let error = Catalog::default()
-            .load(&folder.path().display().to_string())
-            .unwrap_err();
-        error
-            .to_string()
-            .replace(&folder.path().display().to_string(), "FOLDER")
+        let shown = folder.path().display().to_string();
+        let found = Catalog::default().load(&shown);
+        found.map_err(|error| error.to_string().replace(&shown, "FOLDER"))
+    }
+
+    fn errors(files: &[(&str, &str)]) -> String {
+        load(files).unwrap_err()
+    }
+
+    fn loaded(files: &[(&str, &str)]) -> Experiment {
+        load(files).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     /// An experiment with a server that has no recipe, with a file and more lines in the server's table.
@@ -398,10 +408,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn a_request_that_cannot_be_sent_is_an_error_of_the_file() {
-        let folder = tempfile::tempdir().unwrap();
         let planned = |path: &str| {
-            write(folder.path(), &[("experiment.toml", &with_command("", path))]);
-            let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+            let experiment = loaded(&[("experiment.toml", &with_command("", path))]);
             Plan::new(experiment, &Selection::default()).map(drop)
         };
         assert_eq!(planned("/"), Ok(()));
@@ -434,7 +442,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn every_built_in_has_a_sentence_in_the_table() {
-        let experiments = EXPERIMENTS.get_file("README.md").unwrap().contents_utf8().unwrap();
+        let experiments = built_in("README.md");
         let services = SERVICES.get_file("README.md").unwrap().contents_utf8().unwrap();
         let catalog = Catalog::default();
         for entry in catalog.list() {
@@ -451,11 +459,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn what_a_derived_quantity_cannot_be_is_named() {
-        let redis = EXPERIMENTS
-            .get_file("redis/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
+        let redis = built_in("redis/experiment.toml");
         let wrong = |derive: &str| {
             let text = format!("{redis}\n[derive.q]\nhelp = \"what\"\nof = \"true\"\n{derive}\n");
             errors(&[("experiment.toml", &text)])
@@ -476,11 +480,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn what_an_answer_cannot_name_is_shown_in_its_place() {
-        let files = EXPERIMENTS
-            .get_file("ipc/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
+        let files = built_in("ipc/experiment.toml");
         assert!(files.contains("case in cases"));
         let error = errors(&[("experiment.toml", &files.replace("case in cases", "case in case"))]);
         assert!(error.contains("there is no `case` here"), "{error}");
@@ -490,11 +490,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     /// The experiment `redis` with these lines added to `[load]`, and without some others.
     fn at_a_rate(lines: &str, without: &str) -> String {
-        let redis = EXPERIMENTS
-            .get_file("redis/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
+        let redis = built_in("redis/experiment.toml");
         assert!(redis.contains(without));
         let text = redis
             .replace(without, "")
@@ -557,11 +553,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
     /// Errors of `redis` with `lines` in `[load]` and the level `wrong` of `connections`: from a file that lists the
     /// level, and from the plan of a run that chooses the level, with a valid file.
     fn both_ways(lines: &str, wrong: i64) -> [String; 2] {
-        let redis = EXPERIMENTS
-            .get_file("redis/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
+        let redis = built_in("redis/experiment.toml");
         let with = |levels: &str| {
             redis
                 .replace("levels = [1, 50]\ndefault = [50]", levels)
@@ -631,21 +623,9 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn a_rate_that_depends_on_an_address_is_left_to_the_plan() {
-        let redis = EXPERIMENTS
-            .get_file("redis/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
         let rate = "rate = \"{{ redis.port - 100000 if transport == 'tcp' else 0 }}\"";
-        let folder = tempfile::tempdir().unwrap();
-        write(
-            folder.path(),
-            &[(
-                "experiment.toml",
-                &redis.replace("[load]\n", &format!("[load]\n{rate}\n")),
-            )],
-        );
-        let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+        let toml = built_in("redis/experiment.toml").replace("[load]\n", &format!("[load]\n{rate}\n"));
+        let experiment = loaded(&[("experiment.toml", &toml)]);
         let error = Plan::new(experiment, &Selection::default()).unwrap_err().to_string();
         assert!(
             error.starts_with("case tcp/") && error.contains("` is not a rate: write requests"),
@@ -659,13 +639,7 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
 
     #[test]
     fn a_target_that_a_case_does_not_have_is_named() {
-        let text = |path: &str| {
-            EXPERIMENTS
-                .get_file(format!("containers/{path}"))
-                .unwrap()
-                .contents_utf8()
-                .unwrap()
-        };
+        let text = |path: &str| built_in(&format!("containers/{path}"));
         let wrong = |from: &str, to: &str| {
             let toml = text("experiment.toml");
             assert!(toml.contains(from), "{from}");
@@ -711,13 +685,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
     #[test]
     fn the_users_own_go_before_the_built_in() {
         let data = tempfile::tempdir().unwrap();
-        let built_in = Catalog::default();
-        let toml = EXPERIMENTS
-            .get_file("sockets/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
-        let toml = toml.replacen("title = \"", "title = \"My own ", 1);
+        let without = Catalog::default();
+        let toml = built_in("sockets/experiment.toml").replacen("title = \"", "title = \"My own ", 1);
         let recipe = SERVICES
             .get_file("lasthop-serve/recipe.toml")
             .unwrap()
@@ -737,8 +706,8 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
         assert!(own.title.starts_with("My own "));
         assert!(own.recipes["lasthop-serve"].summary.starts_with("My own "));
         assert!(matches!(own.source, Source::Folder(_)));
-        assert_eq!(catalog.names(), built_in.names());
-        assert_eq!(built_in.load("sockets").unwrap().source, Source::BuiltIn);
+        assert_eq!(catalog.names(), without.names());
+        assert_eq!(without.load("sockets").unwrap().source, Source::BuiltIn);
     }
 
     /// Errors of shape and of meaning: the former hide none of the latter.
@@ -803,8 +772,8 @@ precision = "2"
     #[test]
     fn what_tcp_meets_is_checked() {
         let with = |experiment: &str, network: &str| {
-            let file = EXPERIMENTS.get_file(format!("{experiment}/experiment.toml")).unwrap();
-            let text = format!("{}\n[network]\n{network}\n", file.contents_utf8().unwrap());
+            let file = built_in(&format!("{experiment}/experiment.toml"));
+            let text = format!("{file}\n[network]\n{network}\n");
             errors(&[("experiment.toml", &text)])
         };
         for (experiment, network, wanted) in [
@@ -834,9 +803,8 @@ precision = "2"
     }
 
     fn template_with(edit: impl Fn(&str) -> String, recipe: impl Fn(&str) -> String) -> String {
-        let read = |path: &str| EXPERIMENTS.get_file(path).unwrap().contents_utf8().unwrap();
-        let recipe = recipe(read("_template/services/python-app/recipe.toml"));
-        let toml = edit(read("_template/experiment.toml"));
+        let recipe = recipe(built_in("_template/services/python-app/recipe.toml"));
+        let toml = edit(built_in("_template/experiment.toml"));
         errors(&[
             ("experiment.toml", &toml),
             ("app/server.py", ""),
@@ -871,21 +839,14 @@ signal = "term"
 
     /// The template with a command instead of the recipe, and with more keys.
     fn commanded(command: &str, more: &str) -> String {
-        let toml = EXPERIMENTS
-            .get_file("_template/experiment.toml")
-            .unwrap()
-            .contents_utf8()
-            .unwrap();
-        toml.replace("recipe = \"python-app\"\n", &format!("{command}\n{more}\n"))
+        built_in("_template/experiment.toml").replace("recipe = \"python-app\"\n", &format!("{command}\n{more}\n"))
     }
 
     #[test]
     fn a_command_takes_the_place_of_a_recipe() {
-        let folder = tempfile::tempdir().unwrap();
         let bind = "bind.tcp.arguments = [\"--port\", \"{{ listen.port }}\", \"-c{{ connections }}\"]";
         let toml = commanded("command = [\"python3\", \"app/server.py\", \"{{ listen }}\"]", bind);
-        write(folder.path(), &[("experiment.toml", &toml), ("app/server.py", "")]);
-        let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+        let experiment = loaded(&[("experiment.toml", &toml), ("app/server.py", "")]);
         let plan = Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(plan.differences, [], "cases differ in the link only");
         assert_eq!(plan.stacks[0].services["app"].recipe, "app");
@@ -919,16 +880,8 @@ signal = "term"
     #[test]
     fn any_factor_may_have_the_reference() {
         let plan = |link: &str, factors: &str| {
-            let folder = tempfile::tempdir().unwrap();
-            write(
-                folder.path(),
-                &[
-                    ("experiment.toml", &builds(link, factors)),
-                    ("app/srv-old", ""),
-                    ("app/srv-new", ""),
-                ],
-            );
-            let experiment = Catalog::default().load(&folder.path().display().to_string()).unwrap();
+            let toml = builds(link, factors);
+            let experiment = loaded(&[("experiment.toml", &toml), ("app/srv-old", ""), ("app/srv-new", "")]);
             Plan::new(experiment, &Selection::default()).unwrap_or_else(|error| panic!("{error}"))
         };
         let cases = |plan: &Plan| -> Vec<(String, String)> {
