@@ -666,23 +666,6 @@ http = {{ path = "{path}", expect = {{ status = 200 }} }}
     }
 
     #[test]
-    fn an_unknown_name_gets_a_suggestion_or_the_list() {
-        let error = |name: &str| Catalog::default().load(name).unwrap_err().to_string();
-        assert_eq!(
-            error("nginx-gunicron"),
-            "there is no experiment `nginx-gunicron`; did you mean `nginx-gunicorn`?"
-        );
-        assert_eq!(
-            error("no-such-thing"),
-            "there is no experiment `no-such-thing`; `lasthop list --all` shows all"
-        );
-        assert_eq!(
-            error("./nowhere"),
-            "there is no folder `./nowhere`; `lasthop new NAME` makes one"
-        );
-    }
-
-    #[test]
     fn the_users_own_go_before_the_built_in() {
         let data = tempfile::tempdir().unwrap();
         let without = Catalog::default();

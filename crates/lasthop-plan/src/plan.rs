@@ -900,18 +900,6 @@ mod tests {
         };
         assert!(error(&["connections=3"], &[]).contains("any whole number from 1 to 1000"));
         assert!(error(&[], &["connections=0"]).contains("no level `0`"));
-        assert_eq!(
-            error(&["transprot=tcp"], &[]),
-            "there is no factor `transprot`; did you mean `transport`?"
-        );
-        assert_eq!(
-            error(&["transport=tpc"], &[]),
-            "factor `transport` has no level `tpc`; did you mean `tcp`?"
-        );
-        assert_eq!(
-            error(&["transport=tcp"], &["transport=unix"]),
-            "factor `transport` is selected twice: put all of its levels into one option"
-        );
         assert!("transport".parse::<lasthop_model::selection::Choice>().is_err());
         assert!("transport=a,,b".parse::<lasthop_model::selection::Choice>().is_err());
     }
@@ -1111,44 +1099,6 @@ mod tests {
             error.starts_with("case unix/rate=500 has 500 requests/s and its reference tcp/rate=500 1000 requests/s"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn who_cannot_keep_a_rate_says_so() {
-        let error = |name: &str, selection: Selection| {
-            Plan::new(Catalog::default().load(name).unwrap(), &selection)
-                .unwrap_err()
-                .to_string()
-        };
-        let rate = Some("2000".parse().unwrap());
-        let python = Selection {
-            rate,
-            ..selection(&["implementation=python"], &[])
-        };
-        assert!(error("sockets", python).contains("the driver `python3` is not lasthop's own, and only that has"));
-        let pipelined = Selection {
-            rate,
-            ..selection(&[], &["pipeline=16"])
-        };
-        assert_eq!(
-            error("redis", pipelined),
-            "case unix/command=GET: --rate 2000: a load at 2000 requests/s: 16 requests in a pipeline: an open loop releases \
-             requests one by one; leave such cases out with --only, or leave out this option"
-        );
-        let unit = Selection {
-            rate,
-            ..selection(&["work=queries"], &["queries=5"])
-        };
-        assert!(
-            error("postgres", unit)
-                .contains("5 requests for each connection: an open loop releases requests one by one")
-        );
-        let wrk = Selection {
-            rate,
-            drivers: vec!["wrk".to_owned()],
-            ..Selection::default()
-        };
-        assert!(error("nginx-gunicorn", wrk).starts_with("wrk can drive only a closed loop"));
     }
 
     #[test]

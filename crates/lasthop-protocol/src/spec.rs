@@ -322,20 +322,6 @@ mod tests {
         for (spec, text) in [
             (
                 Spec {
-                    connections: 0,
-                    ..base.clone()
-                },
-                "connections must be 1 to 65535, not 0",
-            ),
-            (
-                Spec {
-                    threads: 2,
-                    ..base.clone()
-                },
-                "2 threads need at least 2 connections, not 1",
-            ),
-            (
-                Spec {
                     engine: Engine::Blocking,
                     connections: 2,
                     ..base.clone()
