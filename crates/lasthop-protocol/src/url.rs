@@ -125,153 +125,52 @@ mod tests {
         Address::Tcp(text.parse().unwrap())
     }
 
+    /// URLs of HTTP, and the address, path and TLS that they stand for.
+    const HTTP: &str = "
+http://127.0.0.1:8000/a?b=c#d -> 127.0.0.1:8000 /a?b=c
+http://127.0.0.1 -> 127.0.0.1:80 /
+https://[::1]/x -> [::1]:443 /x tls
+http+unix:/run/app.sock:/uri -> unix:/run/app.sock /uri
+http+unix:/run/app.sock -> unix:/run/app.sock /
+http+unix:/a:b.sock:/u -> unix:/a:b.sock /u
+http+unix:/s:/resize?url=http://h:1/x -> unix:/s /resize?url=http://h:1/x
+http://unix:/s:/a:/b -> unix:/s /a:/b
+unix:/s?to=http://h/ -> unix:/s /?to=http://h/
+http+unix://%2Fa:%2Fs%3F/u:/v@/w -> unix:/a:/s? /u:/v@/w
+http+unix://%2Frun%2Fapp.sock/uri -> unix:/run/app.sock /uri
+http+unix:///run/app.sock -> unix:/run/app.sock /
+http+unix:///run/app.sock:/uri -> unix:/run/app.sock /uri
+http+unix://%2Frun%2Fapp.sock -> unix:/run/app.sock /
+http://unix:/run/app.sock:/ -> unix:/run/app.sock /
+http://unix:/run/app.sock -> unix:/run/app.sock /
+https://unix:/run/app.sock:/uri -> unix:/run/app.sock /uri tls
+http://unix:@app:/uri -> unix:@app /uri
+unix:/run/app.sock -> unix:/run/app.sock /
+unix:/run/app.sock:/uri -> unix:/run/app.sock /uri
+unix:///run/app.sock -> unix:/run/app.sock /
+unix:@app -> unix:@app /
+http+unix:abns@app:/uri -> unix:abns@app /uri
+http://unix:abns@app:/ -> unix:abns@app /
+HTTP://127.0.0.1:8000/A -> 127.0.0.1:8000 /A
+Https+Unix:/run/App.sock -> unix:/run/App.sock / tls
+unix:./app.sock:/uri -> unix:./app.sock /uri
+http+unix:../app.sock -> unix:../app.sock /
+http://unix:~/app.sock:/ -> unix:~/app.sock /
+http+unix://./app.sock:/ -> unix:./app.sock /
+https+unix:@app:/ -> unix:@app / tls
+";
+
     #[test]
     fn http_is_understood_over_tcp_and_sockets() {
-        for (url, expected, path, secure) in [
-            (
-                "http://127.0.0.1:8000/a?b=c#d",
-                tcp_address("127.0.0.1:8000"),
-                "/a?b=c",
-                false,
-            ),
-            ("http://127.0.0.1", tcp_address("127.0.0.1:80"), "/", false),
-            ("https://[::1]/x", tcp_address("[::1]:443"), "/x", true),
-            (
-                "http+unix:/run/app.sock:/uri",
-                Address::Unix("/run/app.sock".into()),
-                "/uri",
-                false,
-            ),
-            (
-                "http+unix:/run/app.sock",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            ("http+unix:/a:b.sock:/u", Address::Unix("/a:b.sock".into()), "/u", false),
-            (
-                "http+unix:/s:/resize?url=http://h:1/x",
-                Address::Unix("/s".into()),
-                "/resize?url=http://h:1/x",
-                false,
-            ),
-            ("http://unix:/s:/a:/b", Address::Unix("/s".into()), "/a:/b", false),
-            (
-                "unix:/s?to=http://h/",
-                Address::Unix("/s".into()),
-                "/?to=http://h/",
-                false,
-            ),
-            (
-                "http+unix://%2Fa:%2Fs%3F/u:/v@/w",
-                Address::Unix("/a:/s?".into()),
-                "/u:/v@/w",
-                false,
-            ),
-            (
-                "http+unix://%2Frun%2Fapp.sock/uri",
-                Address::Unix("/run/app.sock".into()),
-                "/uri",
-                false,
-            ),
-            (
-                "http+unix:///run/app.sock",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            (
-                "http+unix:///run/app.sock:/uri",
-                Address::Unix("/run/app.sock".into()),
-                "/uri",
-                false,
-            ),
-            (
-                "http+unix://%2Frun%2Fapp.sock",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            (
-                "http://unix:/run/app.sock:/",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            (
-                "http://unix:/run/app.sock",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            (
-                "https://unix:/run/app.sock:/uri",
-                Address::Unix("/run/app.sock".into()),
-                "/uri",
-                true,
-            ),
-            ("http://unix:@app:/uri", Address::Abstract("app".into()), "/uri", false),
-            ("unix:/run/app.sock", Address::Unix("/run/app.sock".into()), "/", false),
-            (
-                "unix:/run/app.sock:/uri",
-                Address::Unix("/run/app.sock".into()),
-                "/uri",
-                false,
-            ),
-            (
-                "unix:///run/app.sock",
-                Address::Unix("/run/app.sock".into()),
-                "/",
-                false,
-            ),
-            ("unix:@app", Address::Abstract("app".into()), "/", false),
-            (
-                "http+unix:abns@app:/uri",
-                Address::named("abns@app").unwrap(),
-                "/uri",
-                false,
-            ),
-            (
-                "http://unix:abns@app:/",
-                Address::named("abns@app").unwrap(),
-                "/",
-                false,
-            ),
-            ("HTTP://127.0.0.1:8000/A", tcp_address("127.0.0.1:8000"), "/A", false),
-            (
-                "Https+Unix:/run/App.sock",
-                Address::Unix("/run/App.sock".into()),
-                "/",
-                true,
-            ),
-            (
-                "unix:./app.sock:/uri",
-                Address::Unix("./app.sock".into()),
-                "/uri",
-                false,
-            ),
-            ("http+unix:../app.sock", Address::Unix("../app.sock".into()), "/", false),
-            (
-                "http://unix:~/app.sock:/",
-                Address::Unix("~/app.sock".into()),
-                "/",
-                false,
-            ),
-            (
-                "http+unix://./app.sock:/",
-                Address::Unix("./app.sock".into()),
-                "/",
-                false,
-            ),
-            ("https+unix:@app:/", Address::Abstract("app".into()), "/", true),
-        ] {
+        for row in HTTP.trim().lines() {
+            let (url, expected) = row.split_once(" -> ").unwrap();
             let (endpoint, protocol) = read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
             let http = protocol.get::<Http>().unwrap();
-            assert_eq!(
-                (endpoint.address, http.path.as_str(), endpoint.tls.is_some()),
-                (expected, path, secure),
-                "{url}"
-            );
+            let mut expected = expected.split(' ');
+            let address: Address = expected.next().unwrap().parse().unwrap();
+            assert_eq!(endpoint.address, address, "{url}");
+            assert_eq!(Some(http.path.as_str()), expected.next(), "{url}");
+            assert_eq!(endpoint.tls.is_some(), expected.next() == Some("tls"), "{url}");
         }
     }
 
@@ -446,130 +345,84 @@ mod tests {
         }
     }
 
+    /// URLs that are refused, and a part of what is said.
+    const WRONG: &str = "
+127.0.0.1 -> has no scheme
+localhost:8000 -> has no scheme
+ftp://x/ -> unknown scheme `ftp`
+echo+quic:/s -> leave out `+quic`; for a Unix socket write `echo+unix:/…`
+redis+socket:///run/redis.sock -> leave out `+socket`; for a Unix socket write `redis+unix:/…`
+postgresql+psycopg2://u@127.0.0.1/db -> leave out `+psycopg2`; for
+jdbc:postgresql://127.0.0.1/db -> leave out `jdbc:` before the URL
+mqtt://127.0.0.1 -> for another protocol of requests and replies, use raw://
+raw://127.0.0.1 -> `127.0.0.1` needs a host and a port
+raw://127.0.0.1:1/PING -> `--send` says what is sent
+http+unix:app.sock -> is not the path of a socket: it must begin with `/`, `./`
+http+unix:./ -> is not the path of a socket
+http+unix:abns@ -> is not the path of a socket
+echo+pipe:@name -> is not the path of a socket
+echo://127.0.0.1 -> `127.0.0.1` needs a host and a port
+http:// -> the URL needs a host and a port
+http://127.0.0.1:99999/ -> `99999` is not a port
+postgres://127.0.0.1/db -> the user is missing
+postgres://u:p@/run/postgresql:5432/db -> the host is missing: name it, or the folder
+postgres://u@127.0.0.1:5432,127.0.0.1:5433/db -> `127.0.0.1:5432,127.0.0.1` names several hosts
+postgres://u@127.0.0.1/db?sslmode=prefer -> sslmode `prefer`
+postgres://u@127.0.0.1/db?x=1 -> unknown parameter `x`
+postgres://u@127.0.0.1/db?channel_binding=maybe -> channel_binding `maybe`
+mysql://127.0.0.1/db -> the user is missing
+mysql+unix:/s -> the user is missing
+mysql://u@/db -> needs a host and a port
+mysql://u@127.0.0.1/db?sslmode=require -> unknown parameter `sslmode` (known: user, password, db, socket, cleartext)
+mysql+unix:/s?user=u&cleartext=1 -> cleartext `1` is neither
+redis://127.0.0.1/x -> not the number of a Redis database
+redis+unix:/s?db=x -> not the number of a Redis database
+redis+unix:/s?host=x -> unknown parameter `host` (known: user, password, db, protocol)
+http+unix://%2/ -> broken percent-encoding
+http+unix://:pass@/run/s:/ -> takes no user or password
+echo+unix:///:pass@/run/s -> takes no user or password
+unix://:pass@/run/redis.sock?db=2 -> for Redis, a URL of `redis+unix:`
+";
+
     #[test]
     fn errors_say_what_is_wrong() {
-        for (url, text) in [
-            ("127.0.0.1", "has no scheme"),
-            ("localhost:8000", "has no scheme"),
-            ("ftp://x/", "unknown scheme `ftp`"),
-            (
-                "echo+quic:/s",
-                "leave out `+quic`; for a Unix socket write `echo+unix:/…`",
-            ),
-            (
-                "redis+socket:///run/redis.sock",
-                "leave out `+socket`; for a Unix socket write `redis+unix:/…`",
-            ),
-            ("postgresql+psycopg2://u@127.0.0.1/db", "leave out `+psycopg2`; "),
-            ("jdbc:postgresql://127.0.0.1/db", "leave out `jdbc:` before the URL"),
-            (
-                "mqtt://127.0.0.1",
-                "for another protocol of requests and replies, use raw://",
-            ),
-            ("raw://127.0.0.1", "`127.0.0.1` needs a host and a port"),
-            ("raw://127.0.0.1:1/PING", "`--send` says what is sent"),
-            (
-                "http+unix:app.sock",
-                "is not the path of a socket: it must begin with `/`, `./`",
-            ),
-            ("http+unix:./", "is not the path of a socket"),
-            ("http+unix:abns@", "is not the path of a socket"),
-            ("echo+pipe:@name", "is not the path of a socket"),
-            ("echo://127.0.0.1", "`127.0.0.1` needs a host and a port"),
-            ("http://", "the URL needs a host and a port"),
-            ("http://127.0.0.1:99999/", "`99999` is not a port"),
-            ("postgres://127.0.0.1/db", "the user is missing"),
-            (
-                "postgres://u:p@/run/postgresql:5432/db",
-                "the host is missing: name it, or the folder",
-            ),
-            (
-                "postgres://u@127.0.0.1:5432,127.0.0.1:5433/db",
-                "`127.0.0.1:5432,127.0.0.1` names several hosts",
-            ),
-            ("postgres://u@127.0.0.1/db?sslmode=prefer", "sslmode `prefer`"),
-            ("postgres://u@127.0.0.1/db?x=1", "unknown parameter `x`"),
-            (
-                "postgres://u@127.0.0.1/db?channel_binding=maybe",
-                "channel_binding `maybe`",
-            ),
-            ("mysql://127.0.0.1/db", "the user is missing"),
-            ("mysql+unix:/s", "the user is missing"),
-            ("mysql://u@/db", "needs a host and a port"),
-            (
-                "mysql://u@127.0.0.1/db?sslmode=require",
-                "unknown parameter `sslmode` (known: user, password, db, socket, cleartext)",
-            ),
-            ("mysql+unix:/s?user=u&cleartext=1", "cleartext `1` is neither"),
-            ("redis://127.0.0.1/x", "not the number of a Redis database"),
-            ("redis+unix:/s?db=x", "not the number of a Redis database"),
-            (
-                "redis+unix:/s?host=x",
-                "unknown parameter `host` (known: user, password, db, protocol)",
-            ),
-            ("http+unix://%2/", "broken percent-encoding"),
-            ("http+unix://:pass@/run/s:/", "takes no user or password"),
-            ("echo+unix:///:pass@/run/s", "takes no user or password"),
-            ("unix://:pass@/run/redis.sock?db=2", "for Redis, a URL of `redis+unix:`"),
-        ] {
+        for row in WRONG.trim().lines() {
+            let (url, text) = row.split_once(" -> ").unwrap();
             let error = read(url).map(drop).unwrap_err().to_string();
             assert!(error.contains(text), "{url}: {error}");
         }
     }
 
+    /// URLs, and what is shown of them.
+    const SHOWN: &str = "
+postgres://me:s3cret@127.0.0.1:1/db -> postgres://me:***@127.0.0.1:1/db
+postgres://me:s3/cr?et@h/db -> postgres://me:***@h/db
+redis://:s3cret@h/3 -> redis://:***@h/3
+redis:me:s3cret@h -> redis:***@h
+redis+unix:/a:b@c.sock?user=me&password=s3cret&db=2 -> redis+unix:/a:b@c.sock?user=me&password=***&db=2
+postgres:///db?host=/run&user=a@b&PassWord=s3cret -> postgres:///db?host=/run&user=a@b&PassWord=***
+http://me:s3cret@h/x -> http://me:***@h/x
+HTTP://me:s3cret@h/@x -> HTTP://me:***@h/@x
+http://h:80/a:b@c?access_token=s3cret -> http://h:80/a:b@c?access_token=***
+me:s3cret@h -> me:***@h
+http://h/a?page=2&X-Amz-Signature=s3cret&s3cret -> http://h/a?page=2&X-Amz-Signature=***&***
+http://h/a?czNjcmV0==&code=s3cret#token=s3cret -> http://h/a?***&code=***#***
+statsd+udp://h?counter=http://h/m?token=s3cret&counts=n -> statsd+udp://h?counter=http://h/m?token=***&counts=n
+statsd+udp://h?counter=http%3A%2F%2Fh%2Fm%3Fk%3Ds3cret -> statsd+udp://h?counter=http://h/m?k=***
+http+unix:/run/app.sock:/@x -> http+unix:/run/app.sock:/@x
+http+unix://%2Frun%2Fapp.sock/a:b@/c -> http+unix://%2Frun%2Fapp.sock/a:b@/c
+redis+unix:///:s3cret@/s?db=1 -> redis+unix:///:***@/s?db=1
+redis+unix:///me:s3cret@/s -> redis+unix:///me:***@/s
+redis+unix://me:s3?c/r:e@t@/s -> redis+unix://me:***@/s
+Mysql+Unix:me:s3cret@/s -> Mysql+Unix:me:***@/s
+unix://:s3cret@/s:/ -> unix://:***@/s:/
+http://unix:abns@app:/x -> http://unix:abns@app:/x
+";
+
     #[test]
     fn passwords_are_not_shown() {
-        for (url, shown) in [
-            (
-                "postgres://me:s3cret@127.0.0.1:1/db",
-                "postgres://me:***@127.0.0.1:1/db",
-            ),
-            ("postgres://me:s3/cr?et@h/db", "postgres://me:***@h/db"),
-            ("redis://:s3cret@h/3", "redis://:***@h/3"),
-            ("redis:me:s3cret@h", "redis:***@h"),
-            (
-                "redis+unix:/a:b@c.sock?user=me&password=s3cret&db=2",
-                "redis+unix:/a:b@c.sock?user=me&password=***&db=2",
-            ),
-            (
-                "postgres:///db?host=/run&user=a@b&PassWord=s3cret",
-                "postgres:///db?host=/run&user=a@b&PassWord=***",
-            ),
-            ("http://me:s3cret@h/x", "http://me:***@h/x"),
-            ("HTTP://me:s3cret@h/@x", "HTTP://me:***@h/@x"),
-            (
-                "http://h:80/a:b@c?access_token=s3cret",
-                "http://h:80/a:b@c?access_token=***",
-            ),
-            ("me:s3cret@h", "me:***@h"),
-            (
-                "http://h/a?page=2&X-Amz-Signature=s3cret&s3cret",
-                "http://h/a?page=2&X-Amz-Signature=***&***",
-            ),
-            (
-                "http://h/a?czNjcmV0==&code=s3cret#token=s3cret",
-                "http://h/a?***&code=***#***",
-            ),
-            (
-                "statsd+udp://h?counter=http://h/m?token=s3cret&counts=n",
-                "statsd+udp://h?counter=http://h/m?token=***&counts=n",
-            ),
-            (
-                "statsd+udp://h?counter=http%3A%2F%2Fh%2Fm%3Fk%3Ds3cret",
-                "statsd+udp://h?counter=http://h/m?k=***",
-            ),
-            ("http+unix:/run/app.sock:/@x", "http+unix:/run/app.sock:/@x"),
-            (
-                "http+unix://%2Frun%2Fapp.sock/a:b@/c",
-                "http+unix://%2Frun%2Fapp.sock/a:b@/c",
-            ),
-            ("redis+unix:///:s3cret@/s?db=1", "redis+unix:///:***@/s?db=1"),
-            ("redis+unix:///me:s3cret@/s", "redis+unix:///me:***@/s"),
-            ("redis+unix://me:s3?c/r:e@t@/s", "redis+unix://me:***@/s"),
-            ("Mysql+Unix:me:s3cret@/s", "Mysql+Unix:me:***@/s"),
-            ("unix://:s3cret@/s:/", "unix://:***@/s:/"),
-            ("http://unix:abns@app:/x", "http://unix:abns@app:/x"),
-        ] {
+        for row in SHOWN.trim().lines() {
+            let (url, shown) = row.split_once(" -> ").unwrap();
             assert_eq!(redacted(url), shown);
         }
     }
