@@ -23,7 +23,7 @@ use lasthop_trial::{
 
 use super::{
     summarise,
-    summary::{Check, Comparison, Metric, Summary},
+    summary::{Check, Comparison, Metric, Severity, Summary},
 };
 
 const TRIAL_NS: u64 = 100_000_000;
@@ -42,6 +42,11 @@ pub const TCP: Truth = Truth {
     transport: Transport::Tcp,
     rate: 20_000.0,
     service_cpu_us: 20.0,
+};
+/// TCP with TLS, which costs nothing here.
+pub const TLS: Truth = Truth {
+    transport: Transport::Tls,
+    ..TCP
 };
 /// A case with 1.3 times the requests per second of `TCP`, at 0.7 times the CPU time.
 pub const UNIX: Truth = Truth {
@@ -545,8 +550,17 @@ pub fn findings(data: &RunData, id: &str) -> Vec<Check> {
 }
 
 /// The only finding with this id.
+#[track_caller]
 pub fn finding(data: &RunData, id: &str) -> Check {
     let mut found = findings(data, id);
     assert_eq!(found.len(), 1, "{id}: {found:#?}");
     found.remove(0)
+}
+
+/// Checks that the only finding with this id has this case, if any, and severity, and that its evidence has this part.
+#[track_caller]
+pub fn fires<'a>(data: &RunData, id: &str, case: impl Into<Option<&'a str>>, severity: Severity, part: &str) {
+    let check = finding(data, id);
+    assert_eq!((check.case.as_deref(), check.severity), (case.into(), severity), "{check:#?}");
+    assert!(check.evidence.contains(part), "`{part}` is not in {check:#?}");
 }

@@ -2,13 +2,13 @@ use indexmap::IndexMap;
 use lasthop_model::record::{ComparedEndpoints, Stopped, TrialRecord};
 use lasthop_record::data::RunData;
 use lasthop_stats::stopping::LEAST_ROUNDS;
-use lasthop_trial::{address::Transport, result::ErrorClass};
+use lasthop_trial::result::ErrorClass;
 
 use super::{
     across::diff::{Diff, diff},
     is_due, limit, look, seconds_to, summarise,
     summary::{Metric, Standing, Summary, Verdict},
-    testing::{TCP, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
+    testing::{TCP, TLS, Truth, UNIX, add_errors, at_rate, comparison, counting_run, each_trial, fail, healthy, run},
 };
 
 fn known(summary: &Summary, metric: Metric) -> (f64, f64, f64) {
@@ -198,11 +198,7 @@ fn equal_records_and_seeds_give_equal_summaries() {
 /// An additional case has its own draws, so that the figures of the others stay.
 #[test]
 fn figures_do_not_depend_on_other_cases() {
-    let tls = Truth {
-        transport: Transport::Tls,
-        ..TCP
-    };
-    let mut three = run(&[TCP, UNIX, tls], 6, 5);
+    let mut three = run(&[TCP, UNIX, TLS], 6, 5);
     let all = summarise(&three);
     three.header.cases.truncate(2);
     let two = summarise(&three);
@@ -224,18 +220,7 @@ fn a_case_that_never_works_has_failures_and_no_metrics() {
 
 #[test]
 fn blocks_in_which_one_case_failed_are_left_out_of_its_comparison_only() {
-    let mut data = run(
-        &[
-            TCP,
-            UNIX,
-            Truth {
-                transport: Transport::Tls,
-                ..TCP
-            },
-        ],
-        6,
-        5,
-    );
+    let mut data = run(&[TCP, UNIX, TLS], 6, 5);
     // The failed trials would pair with the slow trials of TCP, which would distort the ratio.
     each_trial(&mut data, "tcp", |trial| {
         trial.result.requests /= if trial.block == 0 { 100 } else { 1 }
@@ -440,18 +425,7 @@ fn intervals_that_let_cases_go_are_as_wide_as_those_that_stop_a_run() {
 
 #[test]
 fn the_stop_does_not_wait_for_a_case_that_never_worked() {
-    let mut data = run(
-        &[
-            TCP,
-            UNIX,
-            Truth {
-                transport: Transport::Tls,
-                ..TCP
-            },
-        ],
-        12,
-        5,
-    );
+    let mut data = run(&[TCP, UNIX, TLS], 12, 5);
     fail(&mut data, "tls", |_| true);
     assert!(look(&data).precise);
     fail(&mut data, "unix", |_| true);

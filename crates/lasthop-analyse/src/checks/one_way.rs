@@ -38,7 +38,7 @@ mod tests {
     use crate::{
         summarise,
         summary::{Comparison, Metric, Metrics, Severity, Summary},
-        testing::{comparison, each_trial, finding, findings, healthy},
+        testing::{comparison, each_trial, findings, fires, healthy},
     };
 
     /// A run in which both cases send one way, at the driver's limit, and `unix` sends more than arrives.
@@ -71,9 +71,7 @@ mod tests {
             (Some(3), "and the server lost"),
             (None, "none of them dropped by the kernel"),
         ] {
-            let check = finding(&sending(5, dropped), "lost");
-            assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
-            assert!(check.evidence.contains(place), "{}", check.evidence);
+            fires(&sending(5, dropped), "lost", "unix", Severity::Doubt, place);
         }
     }
 

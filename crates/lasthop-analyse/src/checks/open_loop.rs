@@ -80,7 +80,7 @@ mod tests {
     use crate::{
         summarise,
         summary::Severity,
-        testing::{at_rate, each_trial, finding, findings, healthy},
+        testing::{at_rate, each_trial, finding, findings, fires, healthy},
     };
 
     /// A run that sent this many of every 1,000 requests that were due.
@@ -133,21 +133,12 @@ mod tests {
     fn a_lag_that_is_much_of_the_response_is_doubted() {
         assert_eq!(findings(&lagging(99, 150), "late"), []);
         assert_eq!(findings(&lagging(119, 1_200), "late"), []);
-        let check = finding(&lagging(123, 1_200), "late");
-        assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
-        assert!(
-            check
-                .evidence
-                .contains("were sent at least 123 µs late, compared with a p99 of 1.2 ms"),
-            "{}",
-            check.evidence
-        );
+        let late = lagging(123, 1_200);
+        let said = "were sent at least 123 µs late, compared with a p99 of 1.2 ms";
+        fires(&late, "late", "unix", Severity::Doubt, said);
         // 2,000 requests/s of about 38 µs on one connection.
-        assert!(
-            check.evidence.contains("busy 7.") || check.evidence.contains("busy 8."),
-            "{}",
-            check.evidence
-        );
+        let evidence = finding(&late, "late").evidence;
+        assert!(evidence.contains("busy 7.") || evidence.contains("busy 8."), "{evidence}");
         assert_eq!(finding(&lagging(101, 150), "late").case.as_deref(), Some("unix"));
     }
 
@@ -207,8 +198,8 @@ mod tests {
         };
         assert_eq!(summarise(&null(30_000.0)).cases[1].headroom, Some(15.0));
         assert_eq!(findings(&null(4_000.0), "headroom"), []);
-        let check = finding(&null(3_900.0), "headroom");
-        assert!(check.evidence.contains("1.9 times the rate"), "{}", check.evidence);
+        let scarce = null(3_900.0);
+        fires(&scarce, "headroom", "unix", Severity::Doubt, "1.9 times the rate");
     }
 
     #[test]

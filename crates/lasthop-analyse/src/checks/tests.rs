@@ -29,10 +29,14 @@ use super::cross_check;
 use crate::{
     comparisons::compare_all,
     summarise,
-    summary::{Comparison, Metric, Severity, Verdict},
+    summary::{
+        Comparison, Metric,
+        Severity::{self, Doubt, Invalid, Note},
+        Verdict,
+    },
     testing::{
-        Noise, TCP, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail,
-        finding, findings, healthy, noisy_run, run,
+        Noise, TCP, TLS, Truth, UNIX, add_errors, comparison, counting_run, each_proof, each_round, each_trial, fail,
+        finding, findings, fires, healthy, noisy_run, run,
     },
     trials::Trials,
 };
@@ -54,9 +58,7 @@ fn a_saturated_driver_makes_a_lower_bound() {
     driver_load(&mut data, "unix", 0.84);
     assert_eq!(findings(&data, "driver-saturated"), []);
     driver_load(&mut data, "unix", 0.86);
-    let check = finding(&data, "driver-saturated");
-    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
-    assert!(check.evidence.contains("86 %"), "{}", check.evidence);
+    fires(&data, "driver-saturated", "unix", Doubt, "86 %");
     let summary = summarise(&data);
     for (metric, bound) in [
         (Metric::Throughput, true),
@@ -155,8 +157,7 @@ fn an_endpoint_that_keeps_no_connection_is_named() {
     let mut data = given(&["tcp", "unix"]);
     assert_eq!(findings(&data, "server-closes"), []);
     data.header.given.as_mut().unwrap().endpoints["unix"].closes = true;
-    let check = finding(&data, "server-closes");
-    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Note));
+    fires(&data, "server-closes", "unix", Note, "http://unix/ closes the");
 }
 
 #[test]
@@ -257,14 +258,11 @@ fn scarce_headroom_is_doubted() {
     };
     assert_eq!(findings(&healthy(), "headroom"), []);
     assert_eq!(findings(&null(2.05), "headroom"), []);
-    let check = finding(&null(1.9), "headroom");
-    assert_eq!((check.case.as_deref(), check.severity), (Some("unix"), Severity::Doubt));
-    assert!(check.evidence.contains("1.9 times"), "{}", check.evidence);
+    fires(&null(1.9), "headroom", "unix", Doubt, "1.9 times");
     let check = finding(&null(0.8), "headroom");
     assert!(
         check.evidence.ends_with("reached no more than as many requests"),
-        "{}",
-        check.evidence
+        "{check:?}"
     );
     assert_eq!(summarise(&null(3.0)).cases[0].headroom, None);
 }
@@ -286,13 +284,7 @@ fn threads_share_the_drivers_load() {
 fn errors_are_doubted_and_above_a_thousandth_invalid() {
     let mut data = healthy();
     add_errors(&mut data, "unix", ErrorClass::Reset, 1);
-    let check = finding(&data, "errors");
-    assert_eq!(check.severity, Severity::Doubt);
-    assert!(
-        check.evidence.contains("30 × reset (first: the first one)"),
-        "{}",
-        check.evidence
-    );
+    fires(&data, "errors", "unix", Doubt, "30 × reset (first: the first one)");
     add_errors(&mut data, "unix", ErrorClass::Reset, 10);
     assert_eq!(finding(&data, "errors").severity, Severity::Invalid);
     assert_eq!(summarise(&data).cases[1].errors["reset"], 300);
@@ -320,11 +312,7 @@ fn errors_with_a_known_cause_are_named() {
     let mut data = healthy();
     add_errors(&mut data, "unix", ErrorClass::BacklogFull, 3);
     add_errors(&mut data, "tcp", ErrorClass::NoPort, 2);
-    assert!(
-        finding(&data, "backlog-full")
-            .evidence
-            .contains("90 connections failed")
-    );
+    fires(&data, "backlog-full", "unix", Doubt, "90 connections failed");
     assert_eq!(finding(&data, "ports-exhausted").case.as_deref(), Some("tcp"));
 }
 
@@ -361,13 +349,7 @@ fn an_error_weighs_no_less_where_its_trial_failed() {
         trial.result.errors.get_mut(&ErrorClass::Reset).unwrap().count = count;
     });
     fail(&mut failed, "unix", |trial| trial.round == 0 && trial.block == 0);
-    let check = finding(&failed, "errors");
-    assert_eq!(check.severity, Severity::Invalid, "{}", check.evidence);
-    assert!(
-        check.evidence.contains(" × reset (first: the first one)"),
-        "{}",
-        check.evidence
-    );
+    fires(&failed, "errors", "unix", Invalid, " × reset (first: the first one)");
     assert!(summarise(&failed).cases[1].errors["reset"] > 200);
 }
 
@@ -437,10 +419,8 @@ fn a_packet_filter_that_changed_is_doubted() {
     environment.packet_filter = filter(5);
     assert_eq!(findings(&data, "packet-filter"), []);
     data.environment.as_mut().unwrap().packet_filter = filter(4);
-    let found = finding(&data, "packet-filter");
     let evidence = "6 chains, 4 rules (output 4), connection tracking; at the end: 6 chains, 5 rules (output 5)";
-    assert_eq!(found.severity, Severity::Doubt);
-    assert!(found.evidence.contains(evidence), "{}", found.evidence);
+    fires(&data, "packet-filter", None, Doubt, evidence);
     let engine = ProgramVersion {
         path: "/usr/bin/podman".to_owned(),
         version: "5.0".to_owned(),
@@ -562,12 +542,7 @@ fn spinning_takes_a_cpu_for_each() {
 fn another_transport_than_asked_is_invalid() {
     let mut data = healthy();
     each_proof(&mut data, "unix", |seen| seen.driver.family = "inet".to_owned());
-    let check = finding(&data, "transport-not-as-asked");
-    assert_eq!(
-        (check.severity, check.case.as_deref()),
-        (Severity::Invalid, Some("unix"))
-    );
-    assert!(check.evidence.contains("inet, not unix"), "{}", check.evidence);
+    fires(&data, "transport-not-as-asked", "unix", Invalid, "inet, not unix");
 }
 
 /// Two services in series, with the second service's work for an answer by case: nanoseconds of CPU time, and switches.
@@ -787,17 +762,7 @@ fn a_server_that_is_reached_by_another_address_invalidates() {
 
 #[test]
 fn missing_and_unasked_tls_are_invalid() {
-    let mut data = run(
-        &[
-            TCP,
-            Truth {
-                transport: Transport::Tls,
-                ..TCP
-            },
-        ],
-        6,
-        5,
-    );
+    let mut data = run(&[TCP, TLS], 6, 5);
     assert_eq!(findings(&data, "transport-not-as-asked"), []);
     each_proof(&mut data, "tls", |seen| seen.driver.tls_version = None);
     assert_eq!(finding(&data, "transport-not-as-asked").case.as_deref(), Some("tls"));
@@ -805,11 +770,8 @@ fn missing_and_unasked_tls_are_invalid() {
     each_proof(&mut data, "tcp", |seen| {
         seen.driver.tls_version = Some("TLSv1.3".to_owned())
     });
-    assert!(
-        finding(&data, "transport-not-as-asked")
-            .evidence
-            .contains("TLSv1.3, but the case asks for no TLS")
-    );
+    let said = "TLSv1.3, but the case asks for no TLS";
+    fires(&data, "transport-not-as-asked", "tcp", Invalid, said);
 }
 
 fn behind_a_proxy(wanted: &str, requests: u32, connections: u32) -> RunData {
@@ -839,14 +801,10 @@ fn a_link_behind_a_proxy_is_judged_by_the_applications_word() {
     each_proof(&mut data, "unix", |seen| {
         seen.link.as_mut().unwrap().family = "inet".to_owned()
     });
-    assert!(
-        finding(&data, "transport-not-as-asked")
-            .evidence
-            .contains("the link's connection is inet")
-    );
+    let said = "the link's connection is inet";
+    fires(&data, "transport-not-as-asked", "unix", Invalid, said);
     each_proof(&mut data, "unix", |seen| seen.link = None);
-    let check = finding(&data, "link-not-proven");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("unix")));
+    fires(&data, "link-not-proven", "unix", Note, "from nginx to server");
 }
 
 #[test]
@@ -922,11 +880,7 @@ fn a_connection_per_request_must_be_opened_for_each() {
 
 #[test]
 fn tls_versions_that_differ() {
-    let tls = Truth {
-        transport: Transport::Tls,
-        ..TCP
-    };
-    let mut data = run(&[tls, tls], 6, 5);
+    let mut data = run(&[TLS, TLS], 6, 5);
     assert_eq!(findings(&data, "tls-differs"), []);
     each_proof(&mut data, "tls#2", |seen| {
         seen.driver.tls_version = Some("TLSv1.2".to_owned())
@@ -1001,9 +955,7 @@ fn rounds_that_differ_more_than_their_blocks() {
     each_trial(&mut data, "unix", |trial| {
         trial.result.requests = trial.result.requests * (100 + 7 * u64::from(trial.round % 3)) / 100;
     });
-    let check = finding(&data, "process-luck");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Note, Some("unix")));
-    assert!(check.evidence.contains("of the ratio's variance"), "{}", check.evidence);
+    fires(&data, "process-luck", "unix", Note, "of the ratio's variance");
 }
 
 /// Scales the Unix case's rate in each round of a run, in per cent.
@@ -1031,11 +983,8 @@ fn rounds_in_two_states_are_doubted_with_both() {
 
 #[test]
 fn rounds_that_resemble_the_one_before_are_doubted() {
-    let check = finding(
-        &with_rounds(&[100, 104, 109, 112, 118, 121, 118, 112, 109, 104, 100, 97]),
-        "rounds-correlated",
-    );
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
+    let alike = with_rounds(&[100, 104, 109, 112, 118, 121, 118, 112, 109, 104, 100, 97]);
+    fires(&alike, "rounds-correlated", "unix", Doubt, "one round and the next is ");
     let in_turn = with_rounds(&[100, 118, 104, 112, 97, 121, 109, 100, 118, 104, 121, 112]);
     assert_eq!(findings(&in_turn, "rounds-correlated"), []);
 }
@@ -1100,11 +1049,7 @@ fn counters_of_the_network() {
         trial.observations.network.listen_overflows = 2;
         trial.observations.network.tcp_retransmitted = 8;
     });
-    assert!(
-        finding(&data, "accept-queue-overflow")
-            .evidence
-            .contains("60 connections")
-    );
+    fires(&data, "accept-queue-overflow", "tcp", Doubt, "60 connections");
     assert_eq!(finding(&data, "retransmissions").severity, Severity::Doubt);
     each_trial(&mut data, "tcp", |trial| {
         trial.observations.network.tcp_retransmitted = 1
@@ -1223,12 +1168,7 @@ fn latencies_that_contradict_the_throughput_are_left_out() {
     );
     assert!(has_latency(&data));
     ten_at_once(&mut data, "tcp", 60_000_000);
-    let check = finding(&data, "littles-law");
-    assert!(
-        check.evidence.contains("make 3.0 requests under way"),
-        "{}",
-        check.evidence
-    );
+    fires(&data, "littles-law", "tcp", Doubt, "make 3.0 requests under way");
     assert!(!has_latency(&data));
 }
 
@@ -1303,11 +1243,7 @@ fn clocks_that_are_too_coarse() {
         (0..500).for_each(|i| steps.record(1_000_000 * (1 + i % 2)));
         trial.result.service_time = Some(steps);
     });
-    assert!(
-        finding(&data, "coarse-clock")
-            .evidence
-            .contains("only 2 distinct values")
-    );
+    fires(&data, "coarse-clock", "tcp", Doubt, "only 2 distinct values");
     let mut data = healthy();
     each_trial(&mut data, "unix", |trial| {
         let mut short = Histogram::new();
@@ -1337,9 +1273,7 @@ fn a_ratio_that_moves_and_a_machine_that_does() {
     each_trial(&mut data, "unix", |trial| {
         trial.result.requests -= 60 * u64::from(trial.round)
     });
-    let check = finding(&data, "drift");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
-    assert!(check.evidence.contains("falls"), "{}", check.evidence);
+    fires(&data, "drift", "unix", Doubt, "falls");
 }
 
 /// Makes the run look resumed before this round, after a pause of three hours.
@@ -1365,13 +1299,8 @@ fn a_ratio_that_is_another_one_after_a_pause() {
     let mut data = healthy();
     assert_eq!(findings(&data, "resumed"), []);
     resume_before(&mut data, 3, None);
-    let check = finding(&data, "resumed");
-    assert_eq!(check.severity, Severity::Note);
-    assert!(
-        check.evidence.contains("killed") && check.evidence.contains("3 h later"),
-        "{}",
-        check.evidence
-    );
+    fires(&data, "resumed", None, Note, "killed");
+    fires(&data, "resumed", None, Note, "3 h later");
     assert_eq!(findings(&data, "pause"), [], "the same before and after");
     let slow_after = |data: &mut RunData, case: &str| {
         each_trial(data, case, |trial| {
@@ -1379,9 +1308,7 @@ fn a_ratio_that_is_another_one_after_a_pause() {
         });
     };
     slow_after(&mut data, "unix");
-    let check = finding(&data, "pause");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
-    assert!(check.evidence.contains("differs by 12 %"), "{}", check.evidence);
+    fires(&data, "pause", "unix", Doubt, "differs by 12 %");
     slow_after(&mut data, "tcp");
     assert!(
         findings(&data, "pause")
@@ -1434,13 +1361,8 @@ fn a_ratio_that_is_another_once_the_trial_has_settled() {
     };
     assert_eq!(findings(&healthy(), "settling"), [], "nobody said");
     assert_eq!(findings(&faster_first(0.015), "settling"), [], "below the margin");
-    let check = finding(&faster_first(0.05), "settling");
-    assert_eq!((check.severity, check.case.as_deref()), (Severity::Doubt, Some("unix")));
-    assert!(
-        check.evidence.contains("in the first half of the trials and"),
-        "{}",
-        check.evidence
-    );
+    let data = faster_first(0.05);
+    fires(&data, "settling", "unix", Doubt, "in the first half of the trials and");
 }
 
 #[test]
