@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{Lasthop, Ran, signal};
+use common::{Lasthop, Ran, copy_with, signal};
 use tempfile::TempDir;
 
 /// Two cases in trials of 10 ms.
@@ -94,14 +94,7 @@ fn file(path: &Path, content: &[u8], mode: u32) {
 }
 
 fn copy(from: &Path, to: PathBuf) -> PathBuf {
-    assert!(
-        Command::new("cp")
-            .arg("-a")
-            .args([from, &to])
-            .status()
-            .unwrap()
-            .success()
-    );
+    copy_with("-aT", from, &to);
     to
 }
 

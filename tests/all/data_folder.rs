@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, Ran, engines::take_environment, have_setup, may_install};
+use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install};
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
 
@@ -221,14 +221,7 @@ fn pages_replace_pages_of_lasthop_only_and_follow_no_link() {
     lasthop.run([&["run", "sockets"], &BRIEF[..], &only].concat()).ok();
     let run = &lasthop.runs()[0];
     // A run with the name of the page of all runs.
-    assert!(
-        Command::new("cp")
-            .arg("-r")
-            .args([run, &run.with_file_name("index")])
-            .status()
-            .unwrap()
-            .success()
-    );
+    copy(run, &run.with_file_name("index"));
     let pages = lasthop.home().join("pages");
     let write = || lasthop.run(["runs", "--format", "html", "-o", "pages/"]);
     write().ok();

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, have, have_python, have_setup, one_line};
+use common::{Lasthop, Ran, copy, have, have_python, have_setup, one_line};
 
 #[test]
 fn an_experiment_of_ones_own_runs_as_it_is() {
@@ -568,15 +568,7 @@ fn an_experiment_without_end_or_measure_is_refused() {
         .replace("path = \"/\"", &format!("path = \"/?{used}\""));
     let own = lasthop.home().join("experiments/mine");
     fs::create_dir_all(&own).unwrap();
-    assert!(
-        Command::new("cp")
-            .arg("-r")
-            .arg(lasthop.home().join("mine/."))
-            .arg(&own)
-            .status()
-            .unwrap()
-            .success()
-    );
+    copy(&lasthop.home().join("mine"), &own);
     fs::write(own.join("experiment.toml"), &many).unwrap();
     lasthop.run(["show", "mine"]).fails(2, "more than 1000: select fewer");
     assert!(lasthop.run(["list", "--all"]).ok().stdout.contains("mine"));

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, have, one_line, signal, skip};
+use common::{Lasthop, Ran, copy, have, one_line, signal, skip};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
@@ -343,17 +343,10 @@ fn a_run_without_layers_is_made_again() {
         ran.stdout
     );
     assert_eq!(lasthop.runs().len(), 2);
-    let copy = lasthop.home().join("copy");
-    assert!(
-        Command::new("cp")
-            .arg("-r")
-            .args([&plain[0], &copy])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let copied = lasthop.home().join("copy");
+    copy(&plain[0], &copied);
     lasthop
-        .run([Path::new("run"), &copy, Path::new("--again")])
+        .run([Path::new("run"), &copied, Path::new("--again")])
         .fails(2, "may be somebody else's");
     assert_eq!(lasthop.runs().len(), 2, "nothing of it was executed");
 }

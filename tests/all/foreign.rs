@@ -89,14 +89,7 @@ fn name(record: &Path) -> &str {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     fs::set_permissions(to, fs::Permissions::from_mode(0o700)).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let into = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &into);
-        } else {
-            fs::copy(entry.path(), into).unwrap();
-        }
-    }
+    common::copy(from, to);
 }
 
 fn altered(record: &Path, file: &str, alter: impl Fn(&mut Value)) {

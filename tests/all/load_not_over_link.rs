@@ -3,9 +3,9 @@
 
 use crate::common;
 
-use std::{fs, net::TcpListener, path::Path, process::Command};
+use std::{fs, net::TcpListener, path::Path};
 
-use common::{Lasthop, have_setup};
+use common::{Lasthop, copy, have_setup};
 
 /// Changes an experiment so that the load of its Unix case does not cross the link, though every probe does. Each text
 /// is replaced where a file has it, which is once. Returns the evidence of the check, and the report.
@@ -14,11 +14,7 @@ fn planted(changes: &[(&str, &str, &str)]) -> (String, String) {
     let folder = lasthop.own_copy("nginx-gunicorn");
     fs::create_dir(folder.join("services")).unwrap();
     let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("services/gunicorn");
-    let copied = Command::new("cp")
-        .arg("-r")
-        .args([&recipe, &folder.join("services")])
-        .status();
-    assert!(copied.unwrap().success());
+    copy(&recipe, &folder.join("services/gunicorn"));
     for (file, from, to) in changes {
         let text = fs::read_to_string(folder.join(file)).unwrap();
         assert_eq!(text.matches(from).count(), 1, "{from} in {file}");

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Lasthop, have, have_setup, skip};
+use common::{Lasthop, copy, have, have_setup, skip};
 
 const HOSTILE: &str = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
 
@@ -141,15 +141,7 @@ fn all_runs_have_a_page() {
     };
     let name = |record: &Path| record.file_name().unwrap().to_str().unwrap().to_owned();
     for number in 0..10 {
-        let copy = old.with_file_name(format!("{}-copy-{number}", name(old)));
-        assert!(
-            Command::new("cp")
-                .arg("-r")
-                .args([old, &copy])
-                .status()
-                .unwrap()
-                .success()
-        );
+        copy(old, &old.with_file_name(format!("{}-copy-{number}", name(old))));
     }
     let broken = old.with_file_name("20260101T000000-broken-1");
     fs::create_dir(&broken).unwrap();

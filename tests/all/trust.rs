@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::PathBuf};
 
-use common::{Lasthop, have, have_python};
+use common::{Lasthop, copy, have, have_python};
 use serde_json::Value;
 
 const SHORT: [&str; 6] = ["--budget", "4s", "--trial", "20ms", "--format", "json"];
@@ -178,17 +178,4 @@ fn reuse_that_is_not_what_was_asked_for_is_proven() {
     let summary = ran.ok().json();
     assert!(has(&summary, "reuse-not-as-asked", "invalid"), "{:?}", checks(&summary));
     lasthop.assert_nothing_left();
-}
-
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, target).unwrap();
-        }
-    }
 }

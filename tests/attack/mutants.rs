@@ -10,6 +10,7 @@ use lasthop_stats::random::Draws;
 
 use crate::{
     arena::Arena,
+    common::copy,
     draw::{between, pick},
     ended::finish,
     kills::SUBJECTS,
@@ -190,18 +191,6 @@ fn command(arena: &Arena, words: &[&str], tried: &mut Tried) {
     }
     let code = ended.code.map_or_else(|| ended.shown(), |code| code.to_string());
     tried.ended += &format!("{}{} {code}", if tried.ended.is_empty() { "" } else { ", " }, words[0]);
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &to)
-        } else {
-            fs::copy(&path, &to).map(drop).unwrap()
-        }
-    }
 }
 
 /// All files below a folder, as relative paths.

@@ -5,13 +5,12 @@ use std::{
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::Path,
-    process::Command,
     time::Duration,
 };
 
 use lasthop_stats::random::Draws;
 
-use crate::{arena::Arena, draw::pick, ended::finish, kills::quick, tried::Tried};
+use crate::{arena::Arena, common::copy, draw::pick, ended::finish, kills::quick, tried::Tried};
 
 const BOUND: Duration = Duration::from_secs(200);
 const MEMORY: u64 = 500_000_000;
@@ -59,12 +58,7 @@ pub fn name(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
             let built_in = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("experiments")
                 .join(subject.experiment);
-            let copied = Command::new("cp")
-                .arg("-a")
-                .args([&built_in, &experiment])
-                .status()
-                .unwrap();
-            assert!(copied.success());
+            copy(&built_in, &experiment);
         }
         Place::Home => symlink(arena.world.lasthop.home().join("python"), folder.join("python")).unwrap(),
         _ => {}

@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{BRIEF, Lasthop, Ran, have, marked, skip};
+use super::{BRIEF, Lasthop, Ran, copy_with, have, marked, skip};
 
 /// Private places for podman, and limits for containers that tests start themselves.
 const CONTAINERS: &str = r#"
@@ -181,12 +181,7 @@ impl World {
         };
         if engine == "docker" {
             if let Some(folder) = images {
-                let copied = Command::new("cp")
-                    .arg("-a")
-                    .arg(folder)
-                    .arg(world.path(store(engine)))
-                    .status();
-                assert!(copied.unwrap().success());
+                copy_with("-aT", folder, &world.path(store(engine)));
             }
             world.start_daemon();
         }

@@ -26,6 +26,19 @@ pub const BRIEF: [&str; 10] = [
     "--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json",
 ];
 
+/// Makes `to` a copy of a file or folder that is this account's own, whoever owns the original.
+#[track_caller]
+pub fn copy(from: &Path, to: &Path) {
+    copy_with("-rT", from, to);
+}
+
+/// Makes `to` a copy with these options of `cp`.
+#[track_caller]
+pub fn copy_with(options: &str, from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(options).args([from, to]).status();
+    assert!(copied.unwrap().success(), "{}", from.display());
+}
+
 /// A text in one line, because text for a terminal may break anywhere.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -84,8 +97,7 @@ impl Lasthop {
             .join(experiment);
         let own = self.home().join("experiments");
         fs::create_dir_all(&own).unwrap();
-        let copied = Command::new("cp").arg("-r").args([&built_in, &own]).status();
-        assert!(copied.unwrap().success());
+        copy(&built_in, &own.join(experiment));
         own.join(experiment)
     }
 
