@@ -3,42 +3,28 @@
 
 use crate::common;
 
-use std::{
-    fs,
-    path::Path,
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::Stdio};
 
 use common::{
     Ran,
     engines::{World, have_engine},
-    have, have_python,
+    eventually, have, have_python,
 };
-use serde_json::Value;
 
 const EXPERIMENT: &str = "containers";
 
 /// The number of a case's successful trials in the newest record.
 fn trials(world: &World, case: &str) -> usize {
-    let Some(run) = world.lasthop.runs().pop() else {
-        return 0;
-    };
-    let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
-    // The last line may be incomplete.
-    let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    rows.filter(|row| row["trial"]["case"] == case).count()
+    let trials = world.lasthop.recorded("trial").into_iter();
+    trials.filter(|trial| trial["case"] == case).count()
 }
 
 /// Waits for the first trial of a case in a newer run than the known ones.
 #[track_caller]
 fn wait_for_trial(world: &World, known: usize, case: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while world.lasthop.runs().len() <= known || trials(world, case) == 0 {
-        assert!(Instant::now() < deadline, "no trial of {case}");
-        thread::sleep(Duration::from_millis(10));
-    }
+    eventually(&format!("a trial of {case}"), || {
+        world.lasthop.runs().len() > known && trials(world, case) > 0
+    });
 }
 
 /// Kills a program of the supervisor, inside its container.

@@ -18,15 +18,8 @@ fn ready() -> bool {
 
 /// A case's successful trials in the newest record.
 fn trials(world: &World, case: &str) -> Vec<Value> {
-    let Some(run) = world.lasthop.runs().pop() else {
-        return Vec::new();
-    };
-    let text = fs::read_to_string(run.join("trials.jsonl")).unwrap_or_default();
-    // The last line may be incomplete.
-    let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    rows.filter_map(|mut row| row.get_mut("trial").map(Value::take))
-        .filter(|trial| trial["case"] == case)
-        .collect()
+    let trials = world.lasthop.recorded("trial").into_iter();
+    trials.filter(|trial| trial["case"] == case).collect()
 }
 
 /// Checks `time-wait` of a case with this level of `tw_reuse`.

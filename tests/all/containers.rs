@@ -14,7 +14,7 @@ use std::{
 use common::{
     Lasthop, Ran,
     engines::{World, have_engine},
-    have, have_python,
+    eventually, have, have_python,
     hops::{goes_over, path_of},
     moments, signal,
 };
@@ -406,7 +406,7 @@ fn kill_a_run(world: &World, lasthop: &Lasthop, arguments: &[&str], n: usize) {
     }
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
-    wait_until("the end of the guard", || lasthop.processes().is_empty());
+    eventually("the end of the guard", || lasthop.processes().is_empty());
 }
 
 /// Kills lasthop at moments spread over network, volume, start and trials of a run, two at a time.
@@ -459,14 +459,6 @@ fn sigkill(engine: &'static str) {
 }
 
 #[track_caller]
-fn wait_until(what: &str, mut there: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !there() {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn sigkill_with_podman_leaves_nothing() {
     sigkill("podman");

@@ -7,10 +7,9 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, have, have_python, skip};
+use common::{Lasthop, Ran, eventually, have, have_python, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -75,14 +74,6 @@ fn link_names(lasthop: &Lasthop) -> Vec<String> {
 }
 
 #[track_caller]
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is() {
-        assert!(Instant::now() < deadline, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn trials(lasthop: &Lasthop) -> String {
     let run = lasthop.runs().pop();
     run.and_then(|run| fs::read_to_string(run.join("trials.jsonl")).ok())
@@ -135,7 +126,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
         .spawn()
         .unwrap();
     let mut names = Vec::new();
-    wait_until("the link", || {
+    eventually("the link", || {
         names = link_names(&lasthop);
         !links(&names).is_empty()
     });
@@ -202,7 +193,7 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
             "--driver-at=netns:new",
             "--budget=60s",
         ]);
-        wait_until("a trial", || {
+        eventually("a trial", || {
             lasthop.runs().len() > before && trials(&lasthop).contains("{\"trial\"")
         });
         let names = link_names(&lasthop);
@@ -223,10 +214,10 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
         if with_guard {
             lasthop.run(["clean"]).ok();
         }
-        wait_until("the end of everything", || {
+        eventually("the end of everything", || {
             lasthop.processes().is_empty() && links(&names).is_empty()
         });
-        wait_until("the end of the sandbox", || {
+        eventually("the end of the sandbox", || {
             fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none()
         });
     }
@@ -433,7 +424,7 @@ impl Sshd {
             .spawn()
             .unwrap();
         let mut sshd = Self { root, process, port };
-        wait_until("sshd", || {
+        eventually("sshd", || {
             assert!(sshd.process.try_wait().unwrap().is_none(), "{}", sshd.text("log"));
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
@@ -501,8 +492,8 @@ impl Sshd {
 
     #[track_caller]
     fn assert_nothing_left(&self) {
-        wait_until("the end of the driver's folder", || self.left().is_empty());
-        wait_until("the end of the drivers", || self.drivers().is_empty());
+        eventually("the end of the driver's folder", || self.left().is_empty());
+        eventually("the end of the drivers", || self.drivers().is_empty());
     }
 
     fn words(&self, options: Vec<String>, more: &[&str]) -> Vec<String> {
@@ -622,7 +613,7 @@ fn long_run(lasthop: &Lasthop, sshd: &Sshd) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_until("a trial", || trials(lasthop).contains("{\"trial\""));
+    eventually("a trial", || trials(lasthop).contains("{\"trial\""));
     child
 }
 
@@ -640,7 +631,7 @@ fn a_driver_that_dies_there_is_a_failure_and_the_next_round_has_another() {
     let drivers = sshd.drivers();
     assert_eq!(drivers.len(), 1, "{drivers:?}");
     send(drivers[0], libc::SIGKILL);
-    wait_until("another driver", || sshd.drivers().iter().any(|pid| *pid != drivers[0]));
+    eventually("another driver", || sshd.drivers().iter().any(|pid| *pid != drivers[0]));
     send(child.id() as i32, libc::SIGINT);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     let failures = failures(&lasthop);
@@ -684,8 +675,8 @@ fn killed_a_run_over_ssh_leaves_nothing_there() {
     kill(&child);
     child.wait().unwrap();
     sshd.assert_nothing_left();
-    wait_until("the end of everything here", || lasthop.processes().is_empty());
-    wait_until("the end of the sandbox", || {
+    eventually("the end of everything here", || lasthop.processes().is_empty());
+    eventually("the end of the sandbox", || {
         fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none()
     });
 }

@@ -11,11 +11,9 @@ use std::{
     },
     path::Path,
     process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, copy, have, one_line, signal, skip};
+use common::{Lasthop, Ran, copy, eventually, have, one_line, signal, skip};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
@@ -219,12 +217,8 @@ fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
     let (listen, to) = relayed.split_once(':').unwrap();
     socat.arg(format!("TCP-LISTEN:{to},bind={listen},fork,reuseaddr,nodelay"));
     let relay = Beside(socat.arg(format!("TCP:{direct},nodelay")).spawn().unwrap());
-    let deadline = Instant::now() + Duration::from_secs(60);
     for address in [&direct, &relayed] {
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "nobody listens at {address}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        eventually("a listener", || TcpStream::connect(address).is_ok());
     }
     let urls = [format!("echo://{direct}"), format!("echo://{relayed}")];
     let pid = format!("--pid=relay={}", relay.0.id());

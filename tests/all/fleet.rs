@@ -7,11 +7,9 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, engines::take_environment};
+use common::{Lasthop, Ran, engines::take_environment, eventually};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -231,14 +229,12 @@ fn what_a_killed_client_left_on_this_machine_is_private_and_removed_by_clean() {
             .map(|entry| entry.unwrap().path())
             .find(|folder| folder.join("kubectl").exists())
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let folder = loop {
-        assert!(Instant::now() < deadline, "no kubectl within a minute");
-        if let Some(folder) = kept() {
-            break folder;
-        }
-        thread::sleep(Duration::from_millis(5));
-    };
+    let mut folder = None;
+    eventually("a kubectl", || {
+        folder = kept();
+        folder.is_some()
+    });
+    let folder = folder.unwrap();
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     client.kill().unwrap();
     client.wait().unwrap();

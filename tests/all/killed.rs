@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, default_signals, have, have_python, moments, signal};
+use common::{Lasthop, default_signals, eventually, have, have_python, moments, signal};
 use serde_json::Value;
 
 use crate::other_users::can_be_somebody_else;
@@ -60,11 +60,7 @@ fn sigkill_at_any_moment_leaves_nothing() {
         if number % 2 == 0 {
             // A busy machine is still starting the servers at most of the moments.
             lasthop.wait_for_run(before + 1);
-            let deadline = Instant::now() + Duration::from_secs(60);
-            while !has_begun() {
-                assert!(Instant::now() < deadline, "no record was begun within a minute");
-                thread::sleep(Duration::from_millis(5));
-            }
+            eventually("a record", &has_begun);
         }
         let moment = Duration::from_millis(60 + number * 2_654_435_761 % 4_000);
         thread::sleep(moment);

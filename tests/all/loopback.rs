@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    common::{BRIEF, Lasthop, have, have_setup},
+    common::{BRIEF, Lasthop, edit, have, have_setup},
     driver_at::have_namespaces,
 };
 
@@ -78,13 +78,8 @@ fn a_case_meets_its_own_rules_and_no_other() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine", "--from", "loopback"]).ok();
     let file = lasthop.home().join("mine/experiment.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    let refusing = text.replace(
-        "ct state established,related accept",
-        "tcp dport 1-65535 reject with tcp reset",
-    );
-    assert_ne!(text, refusing);
-    std::fs::write(&file, refusing).unwrap();
+    let refusing = "tcp dport 1-65535 reject with tcp reset";
+    edit(&file, "ct state established,related accept", refusing);
     let paths = [
         "--only",
         "path=kernel-defaults,ct-state,mtu-1500,unix",
@@ -102,8 +97,7 @@ fn a_case_meets_its_own_rules_and_no_other() {
         "{}",
         summary["failures"]
     );
-    let wrong = text.replace("ct state established,related accept", "ct stat");
-    std::fs::write(&file, wrong).unwrap();
+    edit(&file, refusing, "ct stat");
     let summary = lasthop.run([&["run", "./mine"], &BRIEF[..], &paths].concat()).json();
     let failure = summary["failures"][0]["cause"].as_str().unwrap().to_owned();
     assert!(

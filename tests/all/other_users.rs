@@ -13,11 +13,9 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, have, have_python, signal, skip};
+use common::{Lasthop, Ran, eventually, have, have_python, signal, skip};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -71,15 +69,9 @@ impl Running {
     }
 
     fn wait_for_a_trial(&self) {
-        let deadline = Instant::now() + Duration::from_secs(300);
         let lines = self.lasthop.runs().pop().unwrap().join("trials.jsonl");
-        while !fs::read_to_string(&lines)
-            .unwrap_or_default()
-            .contains("\"elapsed_ns\"")
-        {
-            assert!(Instant::now() < deadline, "no trial in five minutes");
-            thread::sleep(Duration::from_millis(20));
-        }
+        let recorded = || fs::read_to_string(&lines).unwrap_or_default();
+        eventually("a trial", || recorded().contains("\"elapsed_ns\""));
     }
 
     fn addresses(&self, service: &str) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use common::{Lasthop, Ran, have};
+use common::{Lasthop, Ran, edit, have};
 use lasthop_page::text::is_hidden;
 
 /// Retitles a terminal, clears it, reverses text, forges a line, and is a mention, a reference and a formula.
@@ -172,12 +172,7 @@ fn what_a_server_says_to_a_load_is_text() {
 /// An experiment whose application is this script, which speaks Redis.
 fn experiment(lasthop: &Lasthop, script: &str) {
     lasthop.run(["new", "mine"]).ok();
-    let path = |name: &str| lasthop.home().join("mine").join(name);
-    let change = |name: &str, from: &str, to: &str| {
-        let text = fs::read_to_string(path(name)).unwrap();
-        let (before, after) = text.split_once(from).unwrap_or_else(|| panic!("`{from}` in {text}"));
-        fs::write(path(name), format!("{before}{to}{after}")).unwrap();
-    };
+    let change = |name: &str, from: &str, to: &str| edit(&lasthop.home().join("mine").join(name), from, to);
     change(
         "services/python-app/recipe.toml",
         "check = \"http\"\npath = \"/\"",

@@ -183,12 +183,7 @@ fn what_servers_and_files_say_does_nothing() {
     lasthop.run(["new", "hostile"]).ok();
     let edit = |name: &str, changes: &[(&str, String)]| {
         let path = lasthop.home().join("hostile").join(name);
-        let mut text = fs::read_to_string(&path).unwrap();
-        for (from, to) in changes {
-            assert!(text.contains(from), "{name} has no {from}");
-            text = text.replace(from, to);
-        }
-        fs::write(path, text).unwrap();
+        changes.iter().for_each(|(from, to)| common::edit(&path, from, to));
     };
     edit(
         "experiment.toml",

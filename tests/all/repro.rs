@@ -2,16 +2,9 @@
 
 use crate::common;
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use common::{Lasthop, have, have_python, slow};
+use common::{Lasthop, eventually, have, have_python, slow};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -144,12 +137,10 @@ fn an_interrupted_repetition_goes_on_where_it_was() {
     };
     let interrupt_after = |number: usize, lines: usize| {
         let mut child = lasthop.start(&repro);
-        let deadline = Instant::now() + Duration::from_secs(60);
         let written = |record: &PathBuf| fs::read_to_string(record.join("trials.jsonl")).unwrap_or_default();
-        while records().len() < number || written(records().last().unwrap()).lines().count() < lines {
-            assert!(Instant::now() < deadline, "{:?}", records());
-            thread::sleep(Duration::from_millis(5));
-        }
+        eventually("a record with so many lines", || {
+            records().len() >= number && written(records().last().unwrap()).lines().count() >= lines
+        });
         common::signal(&child, libc::SIGINT);
         assert_eq!(child.wait().unwrap().code(), Some(130));
     };

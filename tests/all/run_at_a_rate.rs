@@ -32,13 +32,6 @@ fn report(lasthop: &Lasthop, format: &str) -> String {
     one_line(&text)
 }
 
-/// Rounds or trials of the newest run.
-fn records(lasthop: &Lasthop, kind: &str) -> Vec<Value> {
-    let text = fs::read_to_string(lasthop.runs().pop().unwrap().join("trials.jsonl")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter_map(|line| line.get(kind).cloned()).collect()
-}
-
 fn checks<'a>(summary: &'a Value, id: &str) -> Vec<&'a Value> {
     summary["checks"]
         .as_array()
@@ -104,12 +97,12 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
 
 /// Both cases of a round had the same schedule, and every round another.
 fn same_schedule(lasthop: &Lasthop) {
-    let rounds = records(lasthop, "round");
+    let rounds = lasthop.recorded("round");
     let seed = |round: &Value, case: &str| round["cases"][case]["spec"]["model"]["open"]["seed"].as_u64().unwrap();
     let seeds: BTreeSet<u64> = rounds.iter().map(|round| seed(round, "unix")).collect();
     assert_eq!(seeds.len(), 2, "{rounds:?}");
     assert!(rounds.iter().all(|round| seed(round, "unix") == seed(round, "tcp")));
-    let trials = records(lasthop, "trial");
+    let trials = lasthop.recorded("trial");
     for trial in trials.iter().filter(|trial| trial["case"] == "unix") {
         let same =
             |other: &&Value| ["round", "block"].iter().all(|key| other[*key] == trial[*key]) && other["case"] == "tcp";
@@ -255,7 +248,7 @@ fn a_rate_of_the_command_line_survives_a_pause() {
         .ok()
         .json();
     assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
-    for round in records(&lasthop, "round") {
+    for round in lasthop.recorded("round") {
         assert_eq!(round["cases"]["unix"]["spec"]["model"]["open"]["rate"], 1500.0);
     }
     lasthop.assert_nothing_left();

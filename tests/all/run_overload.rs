@@ -2,8 +2,6 @@
 
 use crate::common;
 
-use std::fs;
-
 use common::{Lasthop, have, have_python, one_line, signal, slow};
 use serde_json::Value;
 
@@ -24,12 +22,8 @@ const SMALL: [&str; 10] = [
 
 /// Trials with a load of the newest run.
 fn trials(lasthop: &Lasthop) -> Vec<Value> {
-    let text = fs::read_to_string(lasthop.runs().pop().unwrap().join("trials.jsonl")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines
-        .filter_map(|line| line.get("overload").cloned())
-        .filter(|trial| !trial["times"].is_null())
-        .collect()
+    let trials = lasthop.recorded("overload").into_iter();
+    trials.filter(|trial| !trial["times"].is_null()).collect()
 }
 
 fn number(value: &Value) -> f64 {

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     common::{
-        Lasthop, Ran,
+        Lasthop, Ran, edit,
         engines::{World, have_engine, take_environment},
         have, have_python, have_setup, signal,
     },
@@ -122,9 +122,7 @@ fn edited(lasthop: &Lasthop, experiment: &str, edits: &[(&str, &str, &str)]) -> 
     lasthop.run(["new", experiment, "--from", experiment]).ok();
     let folder = lasthop.home().join(experiment);
     for (file, old, new) in edits {
-        let text = fs::read_to_string(folder.join(file)).unwrap();
-        assert!(text.contains(old), "`{old}` is not in {file}");
-        fs::write(folder.join(file), text.replace(old, new)).unwrap();
+        edit(&folder.join(file), old, new);
     }
     format!("./{experiment}")
 }

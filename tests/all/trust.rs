@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::PathBuf};
 
-use common::{Lasthop, copy, have, have_python};
+use common::{Lasthop, copy, edit, have, have_python};
 use serde_json::Value;
 
 const SHORT: [&str; 6] = ["--budget", "4s", "--trial", "20ms", "--format", "json"];
@@ -13,14 +13,8 @@ const SHORT: [&str; 6] = ["--budget", "4s", "--trial", "20ms", "--format", "json
 fn changed(lasthop: &Lasthop, file: &str, from: &str, to: &str) -> PathBuf {
     lasthop.run(["new", "mine"]).ok();
     let folder = lasthop.home().join("mine");
-    replace(&folder.join(file), from, to);
+    edit(&folder.join(file), from, to);
     folder
-}
-
-fn replace(path: &std::path::Path, from: &str, to: &str) {
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains(from), "{} has no `{from}`", path.display());
-    fs::write(path, text.replace(from, to)).unwrap();
 }
 
 fn run(lasthop: &Lasthop, experiment: &str, code: i32) -> Value {
@@ -159,7 +153,7 @@ fn reuse_that_is_not_what_was_asked_for_is_proven() {
         .lines()
         .find(|line| line.starts_with("proof"))
         .expect("the experiment proves its link");
-    replace(
+    edit(
         &path,
         line,
         "proof = { path = \"/connection\", reuse = \"keep-alive\" }",

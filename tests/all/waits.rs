@@ -14,9 +14,9 @@ use std::{
 };
 
 use common::{
-    Lasthop,
+    LONG, Lasthop, edit,
     engines::{World, have_engine},
-    have, have_python, signal, slow,
+    eventually, have, have_python, signal, slow,
 };
 
 const RUN: [&str; 7] = [
@@ -29,8 +29,6 @@ const RUN: [&str; 7] = [
     "--no-progress",
 ];
 const WORD: &str = "interrupted: stopping the servers; press Ctrl-C again to stop at once";
-/// Generous, because the machine may be busy.
-const LONG: Duration = Duration::from_secs(120);
 
 /// A lasthop whose standard error is read.
 struct Heard {
@@ -83,15 +81,6 @@ impl Heard {
 
     fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
-    }
-}
-
-#[track_caller]
-fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
-        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -161,20 +150,13 @@ impl Gated {
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let (waiting, gate) = (folder.join("waiting"), folder.join("gate"));
-        let server = lasthop.home().join("mine/app/server.py");
-        let text = fs::read_to_string(&server).unwrap();
         let wait = format!(
             "def main():\n    import time\n    open({waiting:?}, 'w').close()\n    \
              while not os.path.exists({gate:?}):\n        time.sleep(0.01)\n"
         );
-        let gated = text.replacen("def main():\n", &wait, 1);
-        assert_ne!(text, gated);
-        fs::write(&server, gated).unwrap();
+        edit(&lasthop.home().join("mine/app/server.py"), "def main():\n", &wait);
         let recipe = lasthop.home().join("mine/services/python-app/recipe.toml");
-        let text = fs::read_to_string(&recipe).unwrap();
-        let patient = text.replacen("timeout = \"10s\"", "timeout = \"600s\"", 1);
-        assert_ne!(text, patient);
-        fs::write(&recipe, patient).unwrap();
+        edit(&recipe, "timeout = \"10s\"", "timeout = \"600s\"");
         Self { lasthop, waiting, gate }
     }
 
@@ -223,12 +205,7 @@ const TRAPS: &str = "def main():
 fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
-    let replace = |file: &str, from: &str, to: &str| {
-        let path = lasthop.home().join("mine").join(file);
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains(from), "{from} in {text}");
-        fs::write(path, text.replacen(from, to, 1)).unwrap();
-    };
+    let replace = |file: &str, from: &str, to: &str| edit(&lasthop.home().join("mine").join(file), from, to);
     replace("app/server.py", "def main():\n", TRAPS);
     let recipe = "services/python-app/recipe.toml";
     let tls = "[listen.tls]\nauthority = \"ca.pem\"\narguments = [\"--tcp\", \"{{ listen.host }}\", \"{{ listen.port }}\"]\n\n[start]\n\
@@ -410,10 +387,8 @@ fn driven_by(text: &str) -> (Option<i32>, String) {
     lasthop.run(["new", "mine"]).ok();
     let driver = lasthop.home().join("driver");
     script(&driver, text);
-    let path = lasthop.home().join("mine/experiment.toml");
-    let experiment = fs::read_to_string(&path).unwrap();
     let load = format!("[load]\ndriver = [\"{}\"]\n", driver.display());
-    fs::write(&path, experiment.replacen("[load]\n", &load, 1)).unwrap();
+    edit(&lasthop.home().join("mine/experiment.toml"), "[load]\n", &load);
     let ran = lasthop.run([
         "run",
         "./mine",

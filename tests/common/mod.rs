@@ -26,6 +26,27 @@ pub const BRIEF: [&str; 10] = [
     "--rounds", "1", "--blocks", "2", "--trial", "30ms", "--budget", "120s", "--format", "json",
 ];
 
+/// Generous, because the machine may be busy.
+pub const LONG: Duration = Duration::from_secs(300);
+
+/// Waits until this is so.
+#[track_caller]
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Replaces a text in a file that has it.
+#[track_caller]
+pub fn edit(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{} has no `{from}`", path.display());
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
 /// Makes `to` a copy of a file or folder that is this account's own, whoever owns the original.
 #[track_caller]
 pub fn copy(from: &Path, to: &Path) {
@@ -142,14 +163,21 @@ impl Lasthop {
         runs
     }
 
+    /// The lines of this kind in the newest run's record of its trials. The last line may be incomplete.
+    pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
+        let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
+        let text = newest.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines = whole.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines
+            .filter_map(|mut line: serde_json::Value| line.get_mut(kind).map(serde_json::Value::take))
+            .collect()
+    }
+
     /// Waits until there are so many runs.
     #[track_caller]
     pub fn wait_for_run(&self, number: usize) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while self.runs().len() < number {
-            assert!(Instant::now() < deadline, "no run began within a minute");
-            thread::sleep(Duration::from_millis(5));
-        }
+        eventually("a run", || self.runs().len() >= number);
     }
 
     /// Waits until the newest run has recorded so many lines.
