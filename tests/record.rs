@@ -16,16 +16,7 @@ use common::{Lasthop, signal, slow};
 use serde_json::Value;
 
 /// A run of two blocks.
-const SHORT: [&str; 8] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--trial=20ms",
-    "--rounds=1",
-    "--blocks=2",
-    "-q",
-];
+const SHORT: &str = "run sockets --only pattern=echo --trial=20ms --rounds=1 --blocks=2 -q";
 
 /// What a report of [`LINES`] may take, in kB; with a dense histogram for each it would be gigabytes.
 const MOST_MEMORY: i64 = 64 << 10;
@@ -35,16 +26,7 @@ const LINES: usize = 6_000;
 /// A short run whose trials have as many different latencies as others have.
 fn short_run(lasthop: &Lasthop) {
     lasthop
-        .run([
-            "run",
-            "sockets",
-            "--trial=20ms",
-            "--rounds=2",
-            "--blocks=2",
-            "--no-headroom",
-            "--budget=300s",
-            "-q",
-        ])
+        .run("run sockets --trial=20ms --rounds=2 --blocks=2 --no-headroom --budget=300s -q".split(' '))
         .ok();
 }
 
@@ -130,16 +112,7 @@ fn a_fleet_is_reported_in_little_memory() {
     let lasthop = Lasthop::new();
     // As many trials as a run of half a minute has.
     lasthop
-        .run([
-            "run",
-            "sockets",
-            "--trial=20ms",
-            "--rounds=4",
-            "--blocks=2",
-            "--no-headroom",
-            "--budget=300s",
-            "-q",
-        ])
+        .run("run sockets --trial=20ms --rounds=4 --blocks=2 --no-headroom --budget=300s -q".split(' '))
         .ok();
     let run = lasthop.runs().pop().unwrap();
     let folder = lasthop.home().join("machines");
@@ -186,7 +159,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_record_is_its_owners_alone() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let run = lasthop.runs().pop().unwrap();
     assert_eq!(mode(&run), 0o700);
     for name in [
@@ -205,15 +178,7 @@ fn a_record_is_its_owners_alone() {
 #[test]
 fn a_run_that_goes_on_is_not_called_cut_off() {
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start([
-        "run",
-        "sockets",
-        "--only",
-        "pattern=echo",
-        "--trial=20ms",
-        "--budget=600s",
-        "-q",
-    ]);
+    let mut child = lasthop.start("run sockets --only pattern=echo --trial=20ms --budget=600s -q".split(' '));
     lasthop.wait_for_lines(5);
     let report = lasthop.run(["report", "last"]).ok().stdout;
     let json = lasthop.run(["report", "last", "--format=json"]).ok().json();
@@ -231,7 +196,7 @@ fn a_run_that_goes_on_is_not_called_cut_off() {
 #[test]
 fn a_list_of_runs_reads_no_trials() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let entry = || lasthop.run(["runs", "--format=json"]).ok().json()["runs"][0].clone();
     let listed = entry();
     assert_eq!(listed["state"], "complete", "{listed}");
@@ -244,7 +209,7 @@ fn a_list_of_runs_reads_no_trials() {
 #[test]
 fn runs_are_listed_for_programs_too() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let listed = lasthop.run(["runs", "--format=json"]).ok().json();
     let schema = schemars::schema_for!(lasthop_report::Runs).to_value();
     assert!(
@@ -268,7 +233,7 @@ fn runs_are_listed_for_programs_too() {
 #[test]
 fn a_run_is_removed_if_nobody_writes_it() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let done = lasthop.runs().pop().unwrap();
     lasthop
         .run(["runs", "--remove", "last"])
@@ -299,7 +264,7 @@ fn a_run_is_removed_if_nobody_writes_it() {
 #[test]
 fn a_line_without_end_is_named() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let path = lasthop.runs().pop().unwrap().join("trials.jsonl");
     let lines = fs::read_to_string(&path).unwrap().lines().count();
     File::options()
@@ -316,7 +281,7 @@ fn a_line_without_end_is_named() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let run = lasthop.runs().pop().unwrap();
     for name in ["trials.jsonl", "end.json", "environment.json"] {
         let (path, aside) = (run.join(name), run.join("aside"));
@@ -337,7 +302,7 @@ fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
 #[test]
 fn a_record_of_more_cases_than_a_run_has_is_refused() {
     let lasthop = Lasthop::new();
-    lasthop.run(SHORT).ok();
+    lasthop.run(SHORT.split(' ')).ok();
     let path = lasthop.runs().pop().unwrap().join("run.json");
     let header: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let grow = |cases: usize| {

@@ -12,20 +12,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{Lasthop, Ran, copy_with, signal};
+use common::{Lasthop, Ran, copy_with, signal, words};
 use tempfile::TempDir;
 
 /// Two cases in trials of 10 ms.
-const RUN: [&str; 8] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--only",
-    "transport=unix,tcp",
-    "--trial=10ms",
-    "-q",
-];
+const RUN: &str = "run sockets --only pattern=echo --only transport=unix,tcp --trial=10ms -q";
 
 /// The three places where sandboxes may be, beside /tmp.
 struct Places(TempDir);
@@ -57,7 +48,7 @@ impl Places {
 /// The sandbox of a run that was killed together with its guard, moved to nowhere: as it was left.
 fn leave_a_sandbox(lasthop: &Lasthop, place: &Path) -> PathBuf {
     let mut child = {
-        let mut command = lasthop.command(RUN.iter().chain(&["--budget=60s"]));
+        let mut command = lasthop.command(RUN.split(' ').chain(["--budget=60s"]));
         command.env("LASTHOP_SANDBOX", place).spawn().unwrap()
     };
     lasthop.wait_for_run(lasthop.runs().len() + 1);
@@ -220,7 +211,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
 #[test]
 fn nothing_of_the_users_is_removed_by_any_command() {
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start(RUN.iter().chain(&["--rounds=1000", "--budget=60s"]));
+    let mut child = lasthop.start(RUN.split(' ').chain(["--rounds=1000", "--budget=60s"]));
     lasthop.wait_for_lines(5);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
@@ -247,15 +238,9 @@ fn nothing_of_the_users_is_removed_by_any_command() {
     assert_eq!(contents(places.0.path()), before);
 
     let record = record.to_str().unwrap();
-    let short = RUN.iter().chain(&["--budget=1s"]).copied().collect::<Vec<_>>();
-    let repro = [
-        "repro",
-        "myhro-2017-sockets",
-        "-q",
-        "--program",
-        "python-sockets=/nowhere",
-    ];
-    for command in [&short[..], &["resume", record, "--budget", "1s", "-q"], &repro] {
+    let short = RUN.split(' ').chain(["--budget=1s"]).collect::<Vec<_>>();
+    let repro = words("repro myhro-2017-sockets -q --program python-sockets=/nowhere");
+    for command in [&short[..], &["resume", record, "--budget", "1s", "-q"], &repro[..]] {
         let ran = places.run(&lasthop, command);
         let of_repro = command[0] == "repro";
         assert!(of_repro || ran.code == Some(0), "{command:?}: {}", ran.stderr);

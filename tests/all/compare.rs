@@ -48,12 +48,7 @@ impl Nginx {
         let path = folder.path().display().to_string();
         let mut certificate = Command::new("openssl");
         certificate.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '));
-        certificate.args([
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ]);
+        certificate.args("-addext basicConstraints=critical,CA:FALSE -addext subjectAltName=IP:127.0.0.1".split(' '));
         certificate.args([
             "-keyout",
             &format!("{path}/key"),

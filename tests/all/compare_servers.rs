@@ -46,11 +46,7 @@ impl Mariadb {
         let accounts = "CREATE DATABASE numbers;\nCREATE USER me@'%' IDENTIFIED BY 'secret';\nGRANT SELECT ON numbers.* TO me@'%';\n";
         fs::write(folder.path().join("accounts.sql"), accounts).unwrap();
         let mut server = command("mariadbd", folder.path());
-        server.args([
-            "--bind-address=127.0.0.1",
-            "--skip-name-resolve",
-            "--innodb-use-native-aio=OFF",
-        ]);
+        server.args("--bind-address=127.0.0.1 --skip-name-resolve --innodb-use-native-aio=OFF".split(' '));
         server.arg("--innodb-log-file-size=4M").arg(format!("--port={port}"));
         for (option, name) in [
             ("datadir", "data"),

@@ -7,6 +7,7 @@ use common::{
     engines::{World, have_engine},
     have,
     hops::{goes_over, path_of},
+    words,
 };
 use lasthop_profile::Profiler;
 use serde_json::{Value, json};
@@ -126,17 +127,7 @@ fn the_published_port_of_2015_is_repeated_with_docker() {
         return;
     }
     let world = World::new("docker");
-    let arguments = [
-        "repro",
-        "moby-11911-redis",
-        "--engine",
-        "docker",
-        "--budget",
-        "8s",
-        "--format",
-        "json",
-        "-q",
-    ];
+    let arguments = words("repro moby-11911-redis --engine docker --budget 8s --format json -q");
     let result = world.run(&arguments).ok().json();
     world.lasthop.assert_nothing_left();
     let rows = result["figures"].as_array().unwrap().iter();

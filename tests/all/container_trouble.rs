@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{
     engines::{World, have_engine},
-    have, have_python,
+    have, have_python, words,
 };
 use serde_json::Value;
 
@@ -90,22 +90,9 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
         "--set",
         "tw_reuse=on,off",
     ];
-    let how = [
-        "--set",
-        "connections=4",
-        "--rate",
-        "600",
-        "--rounds",
-        "1",
-        "--blocks",
-        "11",
-        "--trial",
-        "500ms",
-        "--budget",
-        "60s",
-    ];
+    let how = words("--set connections=4 --rate 600 --rounds 1 --blocks 11 --trial 500ms --budget 60s");
     let summary = world
-        .run(&[&which[..], &how, &["--format", "json"]].concat())
+        .run(&[&which[..], &how[..], &["--format", "json"]].concat())
         .ok()
         .json();
     assert_eq!(summary["failures"], serde_json::json!([]));

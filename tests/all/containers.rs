@@ -16,7 +16,7 @@ use common::{
     engines::{World, have_engine},
     eventually, have, have_python,
     hops::{goes_over, path_of},
-    moments, signal,
+    moments, signal, words,
 };
 use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
@@ -115,15 +115,7 @@ fn podman_as_it_is_found_runs_every_layout() {
         return;
     }
     let world = World::as_found();
-    let arguments = [
-        "run",
-        "containers",
-        "--engine",
-        "podman",
-        "--format",
-        "json",
-        "--no-headroom",
-    ];
+    let arguments = words("run containers --engine podman --format json --no-headroom");
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     assert!(
@@ -328,28 +320,8 @@ impl<'a> Bystander<'a> {
         fs::write(&kept, VOLUME_TEXT).unwrap();
         // A rule and a pair of links that no engine knows.
         let tool = |words: &[&str]| assert!(world.inside(words[0]).args(&words[1..]).status().unwrap().success());
-        tool(&[
-            "iptables",
-            "-t",
-            "nat",
-            "-A",
-            "OUTPUT",
-            "-d",
-            "192.0.2.1",
-            "-j",
-            "RETURN",
-        ]);
-        tool(&[
-            "ip",
-            "link",
-            "add",
-            "bystander0",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "bystander1",
-        ]);
+        tool(&words("iptables -t nat -A OUTPUT -d 192.0.2.1 -j RETURN"));
+        tool(&words("ip link add bystander0 type veth peer name bystander1"));
         let mut made = Self {
             world,
             alive: String::new(),

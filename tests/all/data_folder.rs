@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install};
+use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install, words};
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
 
@@ -285,28 +285,10 @@ fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
     fs::create_dir(&open).unwrap();
     set_mode(&open, 0o777);
     let run = || {
-        let one = [
-            "--only",
-            "connections=1",
-            "--only",
-            "reuse=keep-alive",
-            "--rounds",
-            "1",
-            "--blocks",
-            "2",
-        ];
-        let shortly = [
-            "run",
-            "nginx-go",
-            "--trial",
-            "20ms",
-            "--budget",
-            "600s",
-            "--no-headroom",
-            "-q",
-        ];
+        let one = words("--only connections=1 --only reuse=keep-alive --rounds 1 --blocks 2");
+        let shortly = words("run nginx-go --trial 20ms --budget 600s --no-headroom -q");
         let status = lasthop
-            .command([&shortly[..], &one].concat())
+            .command([shortly, one].concat())
             .env("GOCACHE", &open)
             .status()
             .unwrap();

@@ -315,20 +315,11 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
 fn runs_at_a_rate_are_compared_by_response_time() {
     let lasthop = Lasthop::new();
     let run = || {
-        let given = [
-            "run",
-            "sockets",
-            "--rate",
-            "300",
-            "--only",
-            "transport=unix,tcp",
-            "--set",
-            "pattern=echo",
-        ];
+        let given = "run sockets --rate 300 --only transport=unix,tcp --set pattern=echo";
         let short = [
             "--rounds", "2", "--blocks", "2", "--trial", "50ms", "--budget", "60s", "-q",
         ];
-        lasthop.run(given.iter().chain(&short)).ok();
+        lasthop.run(given.split(' ').chain(short)).ok();
         lasthop
             .runs()
             .pop()

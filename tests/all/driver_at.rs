@@ -9,27 +9,16 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, skip};
+use common::{Lasthop, Ran, eventually, have, have_python, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A short run of lasthop's own server.
-const SHORT: [&str; 9] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--rounds",
-    "1",
-    "--blocks",
-    "2",
-    "--trial=20ms",
-];
+const SHORT: &str = "run sockets --only pattern=echo --rounds 1 --blocks 2 --trial=20ms";
 
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
     SHORT
-        .iter()
-        .copied()
+        .split(' ')
         .chain(["--quiet", "--format=json"])
         .chain(more.iter().copied())
         .collect()
@@ -185,14 +174,8 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
     let lasthop = Lasthop::new();
     for with_guard in [false, true] {
         let before = lasthop.runs().len();
-        let mut child = lasthop.start([
-            "run",
-            "sockets",
-            "--only=pattern=echo",
-            "--trial=20ms",
-            "--driver-at=netns:new",
-            "--budget=60s",
-        ]);
+        let run = "run sockets --only=pattern=echo --trial=20ms --driver-at=netns:new --budget=60s";
+        let mut child = lasthop.start(run.split(' '));
         eventually("a trial", || {
             lasthop.runs().len() > before && trials(&lasthop).contains("{\"trial\"")
         });
@@ -230,19 +213,9 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = [
-        "run",
-        "sockets",
-        "--only=pattern=echo",
-        "--only=transport=unix,tcp",
-        "--trial=20ms",
-        "--blocks=5",
-        "-q",
-    ];
-    let mut child = lasthop.start(
-        run.iter()
-            .chain(&["--driver-at=netns:new", "--rounds=2", "--budget=60s"]),
-    );
+    let run = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=5 -q";
+    let more = ["--driver-at=netns:new", "--rounds=2", "--budget=60s"];
+    let mut child = lasthop.start(run.split(' ').chain(more));
     lasthop.wait_for_lines(3);
     common::signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -333,15 +306,7 @@ fn behind_a_proxy_the_link_stays_where_it_was() {
         return;
     }
     let lasthop = Lasthop::new();
-    let words = [
-        "run",
-        "nginx-gunicorn",
-        "--rounds=1",
-        "--blocks=1",
-        "--trial=30ms",
-        "--format=json",
-        "--driver-at=netns:new",
-    ];
+    let words = "run nginx-gunicorn --rounds=1 --blocks=1 --trial=30ms --format=json --driver-at=netns:new".split(' ');
     let summary = lasthop.run(words).ok().json();
     assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
     for case in summary["cases"].as_array().unwrap() {
@@ -598,15 +563,8 @@ fn another_version_or_protocol_is_refused() {
 
 /// A run over ssh that continues until disturbed.
 fn long_run(lasthop: &Lasthop, sshd: &Sshd) -> Child {
-    let words = [
-        "run",
-        "sockets",
-        "--only=pattern=echo",
-        "--trial=20ms",
-        "--budget=60s",
-        "--quiet",
-    ];
-    let words = words.into_iter().map(str::to_owned).chain(sshd.good());
+    let words = "run sockets --only=pattern=echo --trial=20ms --budget=60s --quiet";
+    let words = words.split(' ').map(str::to_owned).chain(sshd.good());
     let child = lasthop
         .command(words)
         .stdout(Stdio::piped())
@@ -689,17 +647,9 @@ fn a_load_balancer_in_front_is_reached_from_another_namespace() {
     }
     let lasthop = Lasthop::new();
     let cases = ["--only", "path=no-container-tcp", "--set", "front=none,haproxy"];
-    let short = [
-        "--rounds=1",
-        "--blocks=2",
-        "--trial=20ms",
-        "--quiet",
-        "--format=json",
-        "--driver-at",
-        "netns:new",
-    ];
+    let short = words("--rounds=1 --blocks=2 --trial=20ms --quiet --format=json --driver-at netns:new");
     let summary = lasthop
-        .run([&["run", "containers"], &cases[..], &short].concat())
+        .run([&["run", "containers"], &cases[..], &short[..]].concat())
         .ok()
         .json();
     all_measured(&summary, 2);

@@ -118,19 +118,9 @@ fn doctor_and_setup_agree_on_what_is_missing() {
 #[test]
 fn a_record_by_its_path_needs_no_home_and_ascii_is_all_that_c_has() {
     let lasthop = Lasthop::new();
-    let run = [
-        "run",
-        "sockets",
-        "--only",
-        "transport=unix,tcp",
-        "--set",
-        "pattern=echo",
-        "--budget",
-        "3s",
-        "-q",
-    ];
+    let run = "run sockets --only transport=unix,tcp --set pattern=echo --budget 3s -q";
     lasthop
-        .run(run.into_iter().chain(["--trial", "10ms", "--blocks", "2"]))
+        .run(run.split(' ').chain(["--trial", "10ms", "--blocks", "2"]))
         .ok();
     let record = lasthop.runs().remove(0);
     let mut report = Command::new(env!("CARGO_BIN_EXE_lasthop"));
@@ -476,18 +466,9 @@ fn setup_without_consent_fails_and_installs_nothing() {
 fn paths_that_are_no_text_are_taken_or_refused_with_a_reason() {
     let lasthop = Lasthop::new();
     let odd = |folder: &Path| folder.join(OsStr::from_bytes(b"n\xfc"));
-    let short = [
-        "--only",
-        "pattern=echo",
-        "--only",
-        "transport=unix",
-        "--rounds=1",
-        "--blocks=2",
-        "--trial=10ms",
-        "-q",
-    ];
+    let short = "--only pattern=echo --only transport=unix --rounds=1 --blocks=2 --trial=10ms -q";
     let run = |home: &Path, more: &[&OsStr]| {
-        let command = &mut lasthop.command(["run", "sockets"].iter().chain(&short));
+        let command = &mut lasthop.command(["run", "sockets"].into_iter().chain(short.split(' ')));
         Ran::from(command.args(more).env("LASTHOP_HOME", home).output().unwrap())
     };
     let report = odd(lasthop.home());

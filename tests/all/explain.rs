@@ -13,20 +13,11 @@ use std::{
     process::{Child, Command},
 };
 
-use common::{Lasthop, Ran, copy, eventually, have, one_line, signal, skip};
+use common::{Lasthop, Ran, copy, eventually, have, one_line, signal, skip, words};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
-const RUN: [&str; 8] = [
-    "run",
-    "sockets",
-    "--only=pattern=echo",
-    "--only=transport=unix,tcp",
-    "--trial=20ms",
-    "--blocks=4",
-    "--budget=60s",
-    "-q",
-];
+const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=4 --budget=60s -q";
 /// An account without rights.
 const DAEMON: u32 = 1;
 
@@ -36,8 +27,8 @@ fn may_observe() -> bool {
 }
 
 fn explained(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let all = RUN.iter().chain(arguments).chain(&["--explain", "--format=json"]);
-    lasthop.run(all).ok().json()
+    let all = RUN.split(' ').chain(arguments.iter().copied());
+    lasthop.run(all.chain(["--explain", "--format=json"])).ok().json()
 }
 
 fn lines(run: &Path, file: &str) -> Vec<Value> {
@@ -293,7 +284,7 @@ fn a_killed_run_keeps_its_profiles() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start(RUN.iter().chain(&["--explain", "--rounds=3"]));
+    let mut child = lasthop.start(RUN.split(' ').chain(["--explain", "--rounds=3"]));
     // The second round has begun, so the first has its profile trials.
     lasthop.wait_for_lines(11);
     signal(&child, libc::SIGKILL);
@@ -327,7 +318,7 @@ fn a_run_without_layers_is_made_again() {
         return;
     }
     let lasthop = Lasthop::new();
-    lasthop.run(RUN.iter().chain(&["--rounds=2"])).ok();
+    lasthop.run(RUN.split(' ').chain(["--rounds=2"])).ok();
     let plain = lasthop.runs();
     let ran = lasthop.run(["run", "last", "--again", "--explain", "-q"]).ok();
     assert!(ran.stderr.contains("is made again"), "{}", ran.stderr);
@@ -371,7 +362,7 @@ fn who_may_not_observe_is_told_what_is_missing() {
         chown(folder, Some(DAEMON), Some(DAEMON)).unwrap();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let run = [&RUN[..], &["--rounds=2", "--explain"]].concat();
+    let run = [&words(RUN)[..], &["--rounds=2", "--explain"]].concat();
     let ran = without_rights(&lasthop, &run).ok();
     assert!(ran.stdout.contains("(not-observed)"), "{}", ran.stdout);
     let report = without_rights(&lasthop, &["report", "last", "--verbose"]).ok();

@@ -9,29 +9,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, engines::take_environment, eventually};
+use common::{Lasthop, Ran, engines::take_environment, eventually, words};
 use jsonschema::validator_for;
 use serde_json::Value;
 
 /// A short run that calls this machine by another name.
 fn run_on(lasthop: &Lasthop, name: &str, more: &[&str]) -> String {
     let machine = format!("machine={name}");
-    let all = [
-        "run",
-        "sockets",
-        "--only",
-        "transport=unix,tcp",
-        "--set",
-        "pattern=echo",
-        "--rounds",
-        "4",
-        "--budget",
-        "60s",
-        "--trial",
-    ];
+    let all = "run sockets --only transport=unix,tcp --set pattern=echo --rounds 4 --budget 60s --trial";
     let all = all
-        .iter()
-        .copied()
+        .split(' ')
         .chain(["10ms", "--blocks", "2", "--quiet", "--label", &machine]);
     lasthop.run(all.chain(more.iter().copied())).ok();
     lasthop.runs().pop().unwrap().to_str().unwrap().to_owned()
@@ -101,17 +88,7 @@ fn machines_are_reported_together() {
 
 /// The log of a run as in a Pod.
 fn log_of_a_run(pod: &Lasthop, more: &[&str]) -> String {
-    let run = [
-        "run",
-        "sockets",
-        "--only",
-        "transport=unix,tcp",
-        "--set",
-        "pattern=echo",
-        "--budget",
-        "4s",
-        "--trial",
-    ];
+    let run = words("run sockets --only transport=unix,tcp --set pattern=echo --budget 4s --trial");
     let usual = ["10ms", "--blocks", "2", "--no-progress", "--label", "machine=n1"];
     pod.run([&["fleet", "worker", "--"], &run[..], &usual, more].concat())
         .ok()
@@ -261,15 +238,7 @@ fn no_log_stops_its_reader() {
 fn an_export_says_all_that_a_run_would_ask_for() {
     let lasthop = Lasthop::new();
     let export = |more: &[&str]| lasthop.run(["fleet", "export"].into_iter().chain(more.iter().copied()));
-    let job = export(&[
-        "sockets",
-        "--node",
-        "n1",
-        "--budget",
-        "30s",
-        "--only",
-        "transport=unix,tcp",
-    ])
+    let job = export(&words("sockets --node n1 --budget 30s --only transport=unix,tcp"))
     .ok()
     .stdout;
     for line in [

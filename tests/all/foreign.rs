@@ -407,15 +407,7 @@ fn a_name_that_is_none_goes_nowhere() {
 /// The record of a run whose services left files.
 fn with_files(lasthop: &Lasthop) -> PathBuf {
     lasthop.run(["new", "mine"]).ok();
-    lasthop.run([
-        "run",
-        "./mine",
-        "--rounds=1",
-        "--blocks=4",
-        "--trial=20ms",
-        "--budget=30s",
-        "-q",
-    ]);
+    lasthop.run("run ./mine --rounds=1 --blocks=4 --trial=20ms --budget=30s -q".split(' '));
     let run = lasthop.runs().pop().unwrap();
     let folder = lasthop.home().join("given");
     copy(&run, &folder);

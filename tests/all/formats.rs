@@ -8,22 +8,9 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Lasthop, have, one_line};
+use common::{Lasthop, have, one_line, words};
 
-const RUN: [&str; 12] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--rounds",
-    "3",
-    "--budget",
-    "60s",
-    "--blocks",
-    "4",
-    "--no-headroom",
-    "--quiet",
-];
+const RUN: &str = "run sockets --only pattern=echo --rounds 3 --budget 60s --blocks 4 --no-headroom --quiet";
 
 /// The blocks of the page in a language, without prompts.
 fn blocks(language: &str) -> Vec<String> {
@@ -66,7 +53,7 @@ fn the_lines_of_the_page_run() {
         return;
     }
     let lasthop = Lasthop::new();
-    lasthop.run(RUN).ok();
+    lasthop.run(RUN.split(' ')).ok();
     let consoles = blocks("console");
     let lines = consoles
         .iter()
@@ -135,7 +122,7 @@ fn the_lines_of_the_page_run() {
 #[test]
 fn rows_of_trials_are_as_many_as_recorded() {
     let lasthop = Lasthop::new();
-    lasthop.run(RUN).ok();
+    lasthop.run(RUN.split(' ')).ok();
     let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
     let cases = summary["cases"].as_array().unwrap();
     let trials: u64 = cases.iter().map(|case| case["trials"].as_u64().unwrap()).sum();
@@ -157,7 +144,7 @@ fn a_job_gets_every_report_on_its_page() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         fs::read_to_string(&page).unwrap()
     };
-    let first = job(&RUN);
+    let first = job(&words(RUN));
     assert!(
         first.starts_with("before\n## ") && first.contains("\n\nsockets: "),
         "{first}"

@@ -39,16 +39,7 @@ fn sigkill_at_any_moment_leaves_nothing() {
     let (kills, readable) = (moments(6, 20), AtomicU64::new(0));
     two_at_a_time(kills, |lasthop, number| {
         let before = lasthop.runs().len();
-        let mut child = lasthop.start([
-            "run",
-            "nginx-gunicorn",
-            "--budget",
-            "60s",
-            "--trial",
-            "20ms",
-            "--blocks",
-            "2",
-        ]);
+        let mut child = lasthop.start("run nginx-gunicorn --budget 60s --trial 20ms --blocks 2".split(' '));
         // Its folder alone is no record yet.
         let has_begun = || {
             lasthop
@@ -138,14 +129,7 @@ fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
     }
     for moment in [300, 900, 2_000] {
         let before = lasthop.runs().len();
-        let run = lasthop.command([
-            "run",
-            "postgres",
-            "--budget=60s",
-            "--trial=20ms",
-            "--blocks=2",
-            "--only=work=query",
-        ]);
+        let run = lasthop.command("run postgres --budget=60s --trial=20ms --blocks=2 --only=work=query".split(' '));
         let mut command = Command::new(&program);
         command
             .args(run.get_args())
@@ -214,13 +198,7 @@ fn a_killed_run_leaves_no_memory() {
             .collect()
     };
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start([
-        "run",
-        "ipc",
-        "--only=transport=unix,shm",
-        "--budget=60s",
-        "--trial=10ms",
-    ]);
+    let mut child = lasthop.start("run ipc --only=transport=unix,shm --budget=60s --trial=10ms".split(' '));
     lasthop.wait_for_run(1);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    common::{BRIEF, Lasthop, edit, have, have_setup},
+    common::{BRIEF, Lasthop, edit, have, have_setup, words},
     driver_at::have_namespaces,
 };
 
@@ -80,12 +80,7 @@ fn a_case_meets_its_own_rules_and_no_other() {
     let file = lasthop.home().join("mine/experiment.toml");
     let refusing = "tcp dport 1-65535 reject with tcp reset";
     edit(&file, "ct state established,related accept", refusing);
-    let paths = [
-        "--only",
-        "path=kernel-defaults,ct-state,mtu-1500,unix",
-        "--only",
-        "pattern=echo",
-    ];
+    let paths = words("--only path=kernel-defaults,ct-state,mtu-1500,unix --only pattern=echo");
     let paths = [&paths[..], &allowed()].concat();
     let summary = lasthop.run([&["run", "./mine"], &BRIEF[..], &paths].concat()).json();
     let works = |case: &&Value| !case["metrics"].is_null();

@@ -77,14 +77,7 @@ fn a_handler_leaves_what_was_predicted(experiment: &[&str], servers: &[Option<Le
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let lasthop = Lasthop::new();
     let mut arguments = [&["run"], experiment, &["--set", "connections=1,2,10"]].concat();
-    arguments.extend([
-        "--set",
-        "handler=none,sleep-10ms,busy-10ms",
-        "--precision",
-        "0.1%",
-        "--format",
-        "json",
-    ]);
+    arguments.extend("--set handler=none,sleep-10ms,busy-10ms --precision 0.1% --format json".split(' '));
     arguments.extend(["--trial", "80ms", "--blocks", "2"]);
     let run = Run(lasthop.run(arguments).ok().json());
     for server in servers {

@@ -15,7 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, signal, skip};
+use common::{Lasthop, Ran, eventually, have, have_python, signal, skip, words};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -199,15 +199,7 @@ fn redis_does_nothing_for_another_user() {
     if !have("redis-server") || !can_be_somebody_else() {
         return;
     }
-    let one = [
-        "redis",
-        "--only",
-        "command=GET",
-        "--only",
-        "pipeline=1",
-        "--only",
-        "transport=tcp",
-    ];
+    let one = words("redis --only command=GET --only pipeline=1 --only transport=tcp");
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
     let address = running.addresses("redis").pop().unwrap();
@@ -544,15 +536,7 @@ fn no_other_user_reaches_a_unix_socket() {
     if !have("redis-server") || !can_be_somebody_else() {
         return;
     }
-    let one = [
-        "redis",
-        "--only",
-        "command=GET",
-        "--only",
-        "pipeline=1",
-        "--only",
-        "transport=unix",
-    ];
+    let one = words("redis --only command=GET --only pipeline=1 --only transport=unix");
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
     let socket = running.addresses("redis").pop().unwrap();
@@ -698,15 +682,7 @@ fn whom_postgresql_trusts_may_change_nothing() {
     if !have("postgres") || !can_be_somebody_else() {
         return;
     }
-    let one = [
-        "postgres",
-        "--only",
-        "work=connect",
-        "--only",
-        "auth=trust",
-        "--only",
-        "transport=tcp",
-    ];
+    let one = words("postgres --only work=connect --only auth=trust --only transport=tcp");
     let running = Running::start(&one);
     let address = running.addresses("postgres").pop().unwrap();
     assert_eq!(psql(&address, "SELECT 7 * 6", "").trim(), "42");
@@ -738,16 +714,7 @@ fn the_report_says_who_trusted_everybody() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut arguments = vec![
-        "run",
-        "postgres",
-        "--only",
-        "work=connect",
-        "--budget",
-        "8s",
-        "--trial",
-        "30ms",
-    ];
+    let mut arguments = words("run postgres --only work=connect --budget 8s --trial 30ms");
     arguments.extend(["--blocks", "1", "--format", "json"]);
     let summary = lasthop.run(arguments).ok().json();
     let open = summary["checks"]

@@ -196,14 +196,7 @@ fn python(text: &str) -> String {
         .collect()
 }
 
-const SHORT: [&str; 6] = [
-    "run",
-    "./mine",
-    "--budget=2s",
-    "--trial=10ms",
-    "--blocks=1",
-    "--rounds=1",
-];
+const SHORT: &str = "run ./mine --budget=2s --trial=10ms --blocks=1 --rounds=1";
 
 #[test]
 fn what_a_server_says_to_a_run_is_text_in_every_report() {
@@ -225,7 +218,7 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
         .unwrap()
         .replace("title = \"mine\"", &format!("title = {}", toml_text()));
     fs::write(&toml, titled).unwrap();
-    let ran = lasthop.run(SHORT).fails(1, "PWNED");
+    let ran = lasthop.run(SHORT.split(' ')).fails(1, "PWNED");
     assert!(ran.stderr.contains("warning: "), "{}", ran.stderr);
     assert_shown(&ran);
     for format in ["terminal", "markdown", "csv", "json"] {
@@ -332,7 +325,7 @@ fn what_a_driver_and_a_host_say_is_text() {
     fs::write(&toml, own).unwrap();
     for protocol in [lasthop_protocol::wire::VERSION, 99] {
         fs::write(&driver, text.replace("PROTOCOL", &protocol.to_string())).unwrap();
-        let ran = lasthop.run(SHORT);
+        let ran = lasthop.run(SHORT.split(' '));
         assert_eq!(ran.code, Some(1), "{ran:?}");
         // No other text is taken from a driver that speaks another version of the protocol.
         if protocol == 99 {

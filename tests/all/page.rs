@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Lasthop, copy, have, have_setup, skip};
+use common::{Lasthop, copy, have, have_setup, skip, words};
 
 const HOSTILE: &str = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
 
@@ -93,17 +93,7 @@ fn the_pages_of_real_runs_work() {
     let [sockets, postgres] = ["sockets", "postgres --only work=query"].map(page_of);
     node(&["test.mjs", "plots", &sockets, &postgres]);
     // Whether a busy machine keeps the schedule, and so what is compared, is not this test's business.
-    let rate = [
-        "sockets",
-        "--only",
-        "pattern=echo",
-        "--rate",
-        "500",
-        "--trial",
-        "100ms",
-        "--budget",
-        "8s",
-    ];
+    let rate = words("sockets --only pattern=echo --rate 500 --trial 100ms --budget 8s");
     node(&["test.mjs", "drawn", &page(&lasthop, "open", &rate)]);
     lasthop.assert_nothing_left();
 }

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Ran, have, skip};
+use common::{Ran, have, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -146,16 +146,7 @@ fn no_file_of_a_record_names_the_home_folder_or_the_host() {
         let report = place.run(&home, &["report", "last", "--format", "html"]).ok();
         assert!(!report.stdout.contains(HOST), "the page is passed on, too");
 
-        let labelled = [
-            "run",
-            "sockets",
-            "--only",
-            "pattern=echo",
-            "--trial=20ms",
-            "--rounds=1",
-            "--blocks=2",
-            "-q",
-        ];
+        let labelled = words("run sockets --only pattern=echo --trial=20ms --rounds=1 --blocks=2 -q");
         place
             .run(&home, &[&labelled[..], &["--label", "machine=blue"]].concat())
             .ok();

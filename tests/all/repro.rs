@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use common::{Lasthop, eventually, have, have_python, slow};
+use common::{Lasthop, eventually, have, have_python, slow, words};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -47,18 +47,9 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = [
-        "repro",
-        "myhro-2017-sockets",
-        "--budget",
-        "5s",
-        "--format",
-        "json",
-        "-q",
-        "--into",
-    ];
+    let arguments = "repro myhro-2017-sockets --budget 5s --format json -q --into";
     let result = lasthop
-        .run(arguments.iter().copied().chain([book.to_str().unwrap()]))
+        .run(arguments.split(' ').chain([book.to_str().unwrap()]))
         .ok()
         .json();
     assert_eq!(result["schema"], "lasthop-repro/1");
@@ -119,17 +110,8 @@ fn an_interrupted_repetition_goes_on_where_it_was() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let repro = [
-        "repro",
-        "myhro-2017-sockets",
-        "--budget",
-        "6s",
-        "--format",
-        "json",
-        "-q",
-        "--into",
-    ];
-    let repro: Vec<&str> = repro.into_iter().chain([book.to_str().unwrap()]).collect();
+    let repro = "repro myhro-2017-sockets --budget 6s --format json -q --into";
+    let repro: Vec<&str> = repro.split(' ').chain([book.to_str().unwrap()]).collect();
     let runs = book.join("myhro-2017-sockets/runs");
     let records = || -> BTreeSet<PathBuf> {
         let entries = fs::read_dir(&runs).into_iter().flatten();
@@ -173,15 +155,7 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         return;
     }
     let lasthop = Lasthop::new();
-    let arguments = [
-        "repro",
-        "myhro-2017-gunicorn",
-        "--budget",
-        "8s",
-        "--format",
-        "json",
-        "-q",
-    ];
+    let arguments = "repro myhro-2017-gunicorn --budget 8s --format json -q".split(' ');
     let result = lasthop.run(arguments).ok().json();
     let part = &result["parts"][0];
     assert!(part["method"].as_str().unwrap().starts_with("wrk -d"), "{part}");
@@ -227,18 +201,9 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
     }
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
-    let arguments = [
-        "repro",
-        "dr-knz-2020-postgres",
-        "--budget",
-        "12s",
-        "--format",
-        "json",
-        "-q",
-        "--into",
-    ];
+    let arguments = "repro dr-knz-2020-postgres --budget 12s --format json -q --into";
     let result = lasthop
-        .run(arguments.iter().copied().chain([book.to_str().unwrap()]))
+        .run(arguments.split(' ').chain([book.to_str().unwrap()]))
         .ok()
         .json();
     let parts = result["parts"].as_array().unwrap();
@@ -679,15 +644,7 @@ fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
             .unwrap();
         common::Ran::from(output)
     };
-    let one = run(&[
-        "repro",
-        "dr-knz-2020-cockroachdb",
-        "--budget",
-        "4s",
-        "--format",
-        "json",
-        "-q",
-    ]);
+    let one = run(&words("repro dr-knz-2020-cockroachdb --budget 4s --format json -q"));
     assert_eq!(
         one.code,
         Some(1),

@@ -8,21 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, one_line, signal};
+use common::{Lasthop, Ran, have, one_line, signal, words};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
-const RUN: [&str; 9] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--only",
-    "transport=unix,tcp",
-    "--trial=20ms",
-    "--blocks=10",
-    "-q",
-];
+const RUN: &str = "run sockets --only pattern=echo --only transport=unix,tcp --trial=20ms --blocks=10 -q";
 const JSON: [&str; 2] = ["--format", "json"];
 
 fn json(lasthop: &Lasthop, arguments: &[&str]) -> Value {
@@ -59,7 +49,7 @@ fn numbers(lines: &[(String, Value)], kind: &str, key: &str) -> Vec<u64> {
 #[test]
 fn a_killed_run_goes_on_with_a_new_round() {
     let lasthop = Lasthop::new();
-    let mut child = lasthop.start(RUN.iter().chain(&["--rounds=3", "--budget=60s"]));
+    let mut child = lasthop.start(RUN.split(' ').chain(["--rounds=3", "--budget=60s"]));
     lasthop.wait_for_lines(26);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
@@ -133,8 +123,8 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
         lines(&lasthop.runs()[0]).len()
     };
     // Rounds that last until another lasthop has started.
-    let longer = RUN.map(|word| if word == "--blocks=10" { "--blocks=40" } else { word });
-    let run = [&longer[..], &["--rounds=3", "--budget=120s", "--seed=7"]].concat();
+    let longer = RUN.replace("--blocks=10", "--blocks=40");
+    let run = [&words(&longer)[..], &["--rounds=3", "--budget=120s", "--seed=7"]].concat();
     let first = interrupt(&run, 3);
     interrupt(&["resume", "last"], first + 4);
     let summary = json(&lasthop, &["resume", "last"]);
@@ -156,7 +146,7 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
 fn a_spent_budget_wants_another_one() {
     let lasthop = Lasthop::new();
     let before = lasthop
-        .run(RUN.iter().chain(&["--precision=0.01%", "--budget=2s"]).chain(&JSON))
+        .run(RUN.split(' ').chain(["--precision=0.01%", "--budget=2s"]).chain(JSON))
         .ok()
         .json();
     lasthop.run(["resume"]).fails(2, "give it more time, for example");
@@ -215,20 +205,8 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
                 .unwrap(),
         )
     };
-    let mut arguments = vec![
-        "run",
-        "./mine",
-        "--only=command=GET",
-        "--only=pipeline=1",
-        "--only=transport=unix,tcp",
-    ];
-    arguments.extend([
-        "--set=connections=1",
-        "--trial=10ms",
-        "--precision=0.01%",
-        "--budget=3s",
-        "--format=json",
-    ]);
+    let mut arguments = words("run ./mine --only=command=GET --only=pipeline=1 --only=transport=unix,tcp");
+    arguments.extend("--set=connections=1 --trial=10ms --precision=0.01% --budget=3s --format=json".split(' '));
     let summary = run(&arguments).json();
     let failures = summary["failures"].as_array().unwrap();
     let left_out = |failure: &Value| {
@@ -277,20 +255,8 @@ fn what_has_changed_is_named_and_refused() {
         &definition,
     )
     .unwrap();
-    let mut arguments = vec![
-        "run",
-        "./mine",
-        "--only=command=GET",
-        "--only=pipeline=1",
-        "--only=transport=unix,tcp",
-    ];
-    arguments.extend([
-        "--set=connections=1",
-        "--trial=10ms",
-        "--precision=0.01%",
-        "--budget=3s",
-        "--program",
-    ]);
+    let mut arguments = words("run ./mine --only=command=GET --only=pipeline=1 --only=transport=unix,tcp");
+    arguments.extend("--set=connections=1 --trial=10ms --precision=0.01% --budget=3s --program".split(' '));
     let program = format!("redis={}", redis.display());
     arguments.push(&program);
     lasthop.run(&arguments).ok();
@@ -342,7 +308,7 @@ fn what_has_changed_is_named_and_refused() {
 
 /// The record of a run that was interrupted.
 fn interrupted(lasthop: &Lasthop) -> PathBuf {
-    let mut child = lasthop.start(RUN.iter().chain(&["--rounds=3", "--budget=60s"]));
+    let mut child = lasthop.start(RUN.split(' ').chain(["--rounds=3", "--budget=60s"]));
     lasthop.wait_for_lines(3);
     signal(&child, libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -7,23 +7,12 @@ use std::{collections::BTreeSet, fs};
 use common::{Lasthop, one_line};
 use serde_json::Value;
 
-const SOCKETS: [&str; 6] = [
-    "run",
-    "sockets",
-    "--only",
-    "pattern=echo",
-    "--only",
-    "transport=unix,tcp",
-];
+const SOCKETS: &str = "run sockets --only pattern=echo --only transport=unix,tcp";
 const SHORT: [&str; 5] = ["--trial=300ms", "--blocks=3", "--rounds=2", "--budget=20s", "-q"];
 
 fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
-    let all = SOCKETS
-        .iter()
-        .chain(&SHORT)
-        .chain(arguments)
-        .chain(&["--format", "json"]);
-    lasthop.run(all).ok().json()
+    let all = SOCKETS.split(' ').chain(SHORT).chain(arguments.iter().copied());
+    lasthop.run(all.chain(["--format", "json"])).ok().json()
 }
 
 /// In one line: the terminal's are broken anywhere.
@@ -186,15 +175,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
         words.join(" ").contains("against tcp/rate=500, at 500 requests/s"),
         "{shown}"
     );
-    let short = [
-        "run",
-        "./mine",
-        "--trial=300ms",
-        "--blocks=2",
-        "--budget=8s",
-        "-q",
-        "--format=json",
-    ];
+    let short = "run ./mine --trial=300ms --blocks=2 --budget=8s -q --format=json".split(' ');
     let first = lasthop.run(short).ok().json();
     let rates = |summary: &Value| -> Vec<(String, f64)> {
         let cases = summary["cases"].as_array().unwrap().iter();
@@ -234,15 +215,8 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
 #[test]
 fn a_rate_of_the_command_line_survives_a_pause() {
     let lasthop = Lasthop::new();
-    let short = [
-        "--trial=300ms",
-        "--blocks=2",
-        "--budget=8s",
-        "-q",
-        "--rate=1500",
-        "--format=json",
-    ];
-    lasthop.run(SOCKETS.iter().chain(&short)).ok();
+    let short = "--trial=300ms --blocks=2 --budget=8s -q --rate=1500 --format=json";
+    lasthop.run(SOCKETS.split(' ').chain(short.split(' '))).ok();
     let summary = lasthop
         .run(["resume", "last", "--budget=6s", "-q", "--format=json"])
         .ok()

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have, have_python, one_line, signal, slow};
+use common::{Lasthop, have, have_python, one_line, signal, slow, words};
 use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
@@ -186,21 +186,8 @@ fn a_run_with_overload_can_be_resumed() {
         return;
     }
     let lasthop = Lasthop::new();
-    let mut arguments = vec![
-        "run",
-        "sockets",
-        "--only",
-        "pattern=echo",
-        "--only",
-        "transport=unix,tcp",
-    ];
-    arguments.extend([
-        "--overload=0.5,2",
-        "--rounds=2",
-        "--trial=200ms",
-        "--warm-up=100ms",
-        "-q",
-    ]);
+    let mut arguments = words("run sockets --only pattern=echo --only transport=unix,tcp");
+    arguments.extend("--overload=0.5,2 --rounds=2 --trial=200ms --warm-up=100ms -q".split(' '));
     let mut child = lasthop.start(&arguments);
     // A round, four capacities, one load.
     lasthop.wait_for_lines(6);

@@ -7,20 +7,11 @@ use std::{
     process::Stdio,
 };
 
-use common::{Lasthop, have_setup, one_line};
+use common::{Lasthop, have_setup, one_line, words};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-const SHORT: [&str; 8] = [
-    "selftest",
-    "--only",
-    "pattern=echo",
-    "--runs",
-    "2",
-    "--format",
-    "json",
-    "--budget",
-];
+const SHORT: &str = "selftest --only pattern=echo --runs 2 --format json --budget";
 
 /// What a selftest said; luck decides between success and failure.
 fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
@@ -34,7 +25,7 @@ fn result(lasthop: &Lasthop, more: &[&str]) -> Value {
 #[test]
 fn a_case_against_itself_as_it_is_and_with_a_cost() {
     let lasthop = Lasthop::new();
-    let result = result(&lasthop, &[SHORT.as_slice(), &["4s", "--plant", "100%"]].concat());
+    let result = result(&lasthop, &[&words(SHORT)[..], &["4s", "--plant", "100%"]].concat());
     assert_eq!(result["schema"], "lasthop-selftest/2");
     assert_eq!(
         (result["runs"].as_u64(), result["failures"].as_array().map(Vec::len)),
@@ -112,17 +103,7 @@ fn differs(verdict: &str) -> bool {
 
 fn verdict_of_the_same(lasthop: &Lasthop) -> String {
     let summary = lasthop
-        .run([
-            "run",
-            "--aa",
-            "nginx-gunicorn",
-            "--only",
-            "connections=1",
-            "--budget",
-            "15s",
-            "--format",
-            "json",
-        ])
+        .run("run --aa nginx-gunicorn --only connections=1 --budget 15s --format json".split(' '))
         .ok()
         .json();
     let comparisons = summary["comparisons"].as_array().unwrap();

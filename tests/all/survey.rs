@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    common::{Lasthop, Ran, have, have_python, one_line, signal, skip, slow},
+    common::{Lasthop, Ran, have, have_python, one_line, signal, skip, slow, words},
     compare::folder,
     driver_at::have_namespaces,
     load_peers::{Server, free_port, nginx},
@@ -272,16 +272,7 @@ fn connections_of_one_request_are_counted_and_have_a_client() {
     let redis = Redis::start();
     let watching = Watching::start(&[&redis.colon()]);
     // Some seconds each, so that a look falls into them.
-    let each = [
-        "--command",
-        "PING",
-        "--reuse",
-        "per-request",
-        "-c",
-        "4",
-        "--rate",
-        "3000",
-    ];
+    let each = words("--command PING --reuse per-request -c 4 --rate 3000");
     redis.load("127.0.0.1", 8_000, &each);
     let links = watching.links();
     has(&links, "lasthop → redis-server", "tcp");

@@ -14,7 +14,7 @@ use crate::{
     common::{
         Lasthop, Ran, edit,
         engines::{World, have_engine, take_environment},
-        have, have_python, have_setup, signal,
+        have, have_python, have_setup, signal, words,
     },
     compare::folder,
     driver_at::have_namespaces,
@@ -32,16 +32,8 @@ struct Stack<'a> {
 
 /// Options of a long run, with a rate that is negligible, or chosen by the test.
 fn lasting<'a>(experiment: &'a str, choices: &[&'a str], rate: &'a str) -> Vec<&'a str> {
-    let long = [
-        "--rounds=1",
-        "--blocks=2",
-        "--trial=20m",
-        "--warm-up=1s",
-        "--budget=1h",
-        "--no-headroom",
-        "--rate",
-    ];
-    [&["run", experiment], choices, &long, &[rate]].concat()
+    let long = words("--rounds=1 --blocks=2 --trial=20m --warm-up=1s --budget=1h --no-headroom --rate");
+    [&["run", experiment], choices, &long[..], &[rate]].concat()
 }
 
 impl<'a> Stack<'a> {
@@ -217,12 +209,7 @@ fn go_asks_postgresql_through_pgbouncer() {
         ("dsn.j2", "{{ postgres.dsn }}", dsn),
     ];
     let experiment = edited(&lasthop, "go-postgres", &edits);
-    let one = [
-        "--only=transport=tcp",
-        "--set=connections=1",
-        "--set=statements=1",
-        "--set=pool=1",
-    ];
+    let one = words("--only=transport=tcp --set=connections=1 --set=statements=1 --set=pool=1");
     let stack = Stack::of(&lasthop, &experiment, &one);
     let known = [
         ("pgbouncer", "server → pgbouncer", "keep-alive", Some(1.0)),
@@ -455,17 +442,7 @@ fn a_redirected_port_without_a_container() {
     let other = Lasthop::new();
     let command = world.lasthop_of(&other, &survey(&["127.0.0.1:8000"]));
     let watching = Watching::begin(other, command);
-    let load = [
-        "load",
-        "echo://127.0.0.1:8000",
-        "-n",
-        "2000",
-        "--reuse",
-        "per-request",
-        "-d",
-        "2m",
-        "-q",
-    ];
+    let load = words("load echo://127.0.0.1:8000 -n 2000 --reuse per-request -d 2m -q");
     world.run(&load).ok();
     let links = watching.links();
     let link = the_only(&links);

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have, have_python, may_install};
+use common::{Lasthop, have, have_python, may_install, words};
 use serde_json::Value;
 
 fn nginx() -> bool {
@@ -108,15 +108,7 @@ fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
         return;
     }
     let lasthop = Lasthop::new();
-    let one = [
-        "grpc",
-        "--only",
-        "language=python",
-        "--only",
-        "streams=1",
-        "--cross-check",
-        "h2load",
-    ];
+    let one = words("grpc --only language=python --only streams=1 --cross-check h2load");
     let summary = run(&lasthop, &one);
     assert_eq!(summary["failures"], Value::Array(vec![]));
     let cases = summary["cases"].as_array().unwrap();
@@ -151,18 +143,8 @@ fn redis_benchmark_drives_redis_over_every_transport() {
         return;
     }
     let lasthop = Lasthop::new();
-    let summary = run(
-        &lasthop,
-        &[
-            "redis",
-            "--only",
-            "command=GET",
-            "--only",
-            "pipeline=1",
-            "--driver",
-            "redis-benchmark",
-        ],
-    );
+    let one = words("redis --only command=GET --only pipeline=1 --driver redis-benchmark");
+    let summary = run(&lasthop, &one);
     assert_eq!(summary["failures"], Value::Array(vec![]));
     for case in summary["cases"].as_array().unwrap() {
         assert!(
@@ -223,16 +205,7 @@ fn sysbench_drives_mariadb() {
             );
         }
     }
-    let refused = [
-        "run",
-        "mariadb",
-        "--only",
-        "transport=tls",
-        "--only",
-        "work=query",
-        "--driver",
-        "sysbench",
-    ];
+    let refused = "run mariadb --only transport=tls --only work=query --driver sysbench".split(' ');
     lasthop
         .run(refused)
         .fails(1, "sysbench cannot use TLS without a client's certificate");
@@ -309,13 +282,9 @@ fn a_password_is_no_argument_of_a_tool() {
         return;
     }
     let lasthop = Lasthop::new();
-    let cases = [
-        "--only=work=connect",
-        "--only=auth=password-scram",
-        "--only=transport=tcp",
-    ];
+    let cases = "--only=work=connect --only=auth=password-scram --only=transport=tcp";
     let short = ["--driver=pgbench", "--budget=30s", "--rounds=1", "--blocks=2", "-q"];
-    let mut child = lasthop.start(["run", "postgres"].iter().chain(&cases).chain(&short));
+    let mut child = lasthop.start(["run", "postgres"].into_iter().chain(cases.split(' ')).chain(short));
     let mut seen = 0;
     while child.try_wait().unwrap().is_none() {
         for process in lasthop.processes() {

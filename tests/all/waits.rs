@@ -19,15 +19,7 @@ use common::{
     eventually, have, have_python, signal, slow,
 };
 
-const RUN: [&str; 7] = [
-    "run",
-    "sockets",
-    "--only=pattern=echo",
-    "--only=transport=unix,tcp",
-    "--trial=20ms",
-    "--blocks=10",
-    "--no-progress",
-];
+const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=10 --no-progress";
 const WORD: &str = "interrupted: stopping the servers; press Ctrl-C again to stop at once";
 
 /// A lasthop whose standard error is read.
@@ -162,14 +154,7 @@ impl Gated {
 
     /// Starts a run, and waits until its server runs without listening.
     fn start(&self) -> Heard {
-        let arguments = [
-            "run",
-            "./mine",
-            "--rounds=1",
-            "--blocks=2",
-            "--trial=20ms",
-            "--no-progress",
-        ];
+        let arguments = "run ./mine --rounds=1 --blocks=2 --trial=20ms --no-progress".split(' ');
         let heard = Heard::start(self.lasthop.command(arguments));
         eventually("a server that begins", || self.waiting.exists());
         heard
@@ -263,15 +248,7 @@ fn a_preparation_is_cut_off() {
         return;
     }
     let lasthop = Lasthop::new();
-    let run = [
-        "run",
-        "postgres",
-        "--rounds=1",
-        "--blocks=1",
-        "--trial=20ms",
-        "--no-progress",
-        "--budget=60s",
-    ];
+    let run = "run postgres --rounds=1 --blocks=1 --trial=20ms --no-progress --budget=60s".split(' ');
     let run = Heard::start(lasthop.command(run));
     // Versions of programs are read before.
     lasthop.wait_for_run(1);
@@ -283,7 +260,7 @@ fn a_preparation_is_cut_off() {
 #[test]
 fn a_guard_that_was_stopped_ends_everything_all_the_same() {
     let lasthop = Lasthop::new();
-    let run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=1000", "--budget=600s"])));
+    let run = Heard::start(lasthop.command(RUN.split(' ').chain(["--rounds=1000", "--budget=600s"])));
     lasthop.wait_for_lines(3);
     send(guard(&lasthop), libc::SIGSTOP);
     interrupt(run, libc::SIGINT, &lasthop);
@@ -293,7 +270,7 @@ fn a_guard_that_was_stopped_ends_everything_all_the_same() {
 fn without_its_guard_a_run_is_interrupted_and_goes_on_later() {
     for signal in [libc::SIGKILL, libc::SIGTERM] {
         let lasthop = Lasthop::new();
-        let run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=3", "--budget=600s"])));
+        let run = Heard::start(lasthop.command(RUN.split(' ').chain(["--rounds=3", "--budget=600s"])));
         lasthop.wait_for_lines(3);
         send(guard(&lasthop), signal);
         let (code, said) = run.ends();
@@ -389,15 +366,7 @@ fn driven_by(text: &str) -> (Option<i32>, String) {
     script(&driver, text);
     let load = format!("[load]\ndriver = [\"{}\"]\n", driver.display());
     edit(&lasthop.home().join("mine/experiment.toml"), "[load]\n", &load);
-    let ran = lasthop.run([
-        "run",
-        "./mine",
-        "--rounds=1",
-        "--blocks=1",
-        "--trial=20ms",
-        "--format=json",
-        "-q",
-    ]);
+    let ran = lasthop.run("run ./mine --rounds=1 --blocks=1 --trial=20ms --format=json -q".split(' '));
     lasthop.assert_nothing_left();
     (ran.code, ran.json()["failures"].to_string())
 }
@@ -487,7 +456,7 @@ fn over(lasthop: &Lasthop, text: &str) -> Heard {
     let bin = lasthop.home().join("bin");
     fs::create_dir_all(&bin).unwrap();
     script(&bin.join("ssh"), text);
-    let mut command = lasthop.command(RUN.iter().chain(&["--driver-at=ssh:there"]));
+    let mut command = lasthop.command(RUN.split(' ').chain(["--driver-at=ssh:there"]));
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     Heard::start(command)
 }
@@ -541,7 +510,7 @@ fn a_host_is_not_awaited_after_the_word() {
 #[test]
 fn a_trial_that_spans_a_pause_does_not_count() {
     let lasthop = Lasthop::new();
-    let mut run = Heard::start(lasthop.command(RUN.iter().chain(&["--rounds=1000", "--budget=600s"])));
+    let mut run = Heard::start(lasthop.command(RUN.split(' ').chain(["--rounds=1000", "--budget=600s"])));
     lasthop.wait_for_lines(2);
     let deadline = Instant::now() + LONG;
     while !run.all.iter().any(|line| line.starts_with("discarded a trial of ")) {

@@ -202,15 +202,7 @@ fn a_record_has_an_application_once() {
     lasthop.run(["new", "mine"]).ok();
     fs::write(lasthop.home().join("mine/app/library"), "library").unwrap();
     lasthop
-        .run([
-            "run",
-            "./mine",
-            "--rounds=2",
-            "--blocks=2",
-            "--trial=20ms",
-            "--budget=60s",
-            "-q",
-        ])
+        .run("run ./mine --rounds=2 --blocks=2 --trial=20ms --budget=60s -q".split(' '))
         .ok();
     let services = lasthop.runs().pop().unwrap().join("services");
     let copy = |place: &str| services.join(place).join("app/app/library").metadata().unwrap();

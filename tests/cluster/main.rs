@@ -14,19 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, signal, skip, user_data};
+use common::{Lasthop, have, have_python, signal, skip, user_data, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Options of a short run of few cases.
-const SHORT: [&str; 6] = [
-    "--only",
-    "transport=unix,tcp",
-    "--set",
-    "pattern=echo",
-    "--trial",
-    "20ms",
-];
+const SHORT: &str = "--only transport=unix,tcp --set pattern=echo --trial 20ms";
 /// An image with the servers of an experiment.
 const STACK: &str = "localhost/stack:1";
 
@@ -119,7 +112,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 fn fleet<'a>(budget: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     ["fleet", "run", "sockets", "--budget", budget]
         .into_iter()
-        .chain(SHORT)
+        .chain(SHORT.split(' '))
         .chain(more.iter().copied())
         .collect()
 }
@@ -156,12 +149,7 @@ fn every_node_has_a_record_and_nothing_is_left() {
 /// A namespace that admits only Pods of the strictest standard.
 fn strict() {
     kubectl(&["create", "namespace", "strict"]);
-    kubectl(&[
-        "label",
-        "namespace",
-        "strict",
-        "pod-security.kubernetes.io/enforce=restricted",
-    ]);
+    kubectl(&words("label namespace strict pod-security.kubernetes.io/enforce=restricted"));
 }
 
 /// The files below a folder, by name.
@@ -208,7 +196,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
                 "fleet", "export", "sockets", "--node", "n1", "--cpus", "1", "--budget", "4s",
             ]
             .into_iter()
-            .chain(SHORT),
+            .chain(SHORT.split(' ')),
         )
         .ok();
     let manifest = lasthop.home().join("job.yaml");
@@ -216,14 +204,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     kubectl(&["create", "--filename", manifest.to_str().unwrap()]);
     let log = || kubectl(&["logs", "--selector", "lasthop/fleet", "--tail=-1", "--ignore-errors"]);
     let pods = || {
-        kubectl(&[
-            "get",
-            "pods",
-            "--selector",
-            "lasthop/fleet",
-            "--output",
-            "jsonpath={.items[*].status.phase}",
-        ])
+        kubectl(&words("get pods --selector lasthop/fleet --output jsonpath={.items[*].status.phase}"))
     };
     eventually("the Pod runs", || pods() == "Running");
     let saved = lasthop.home().join("log");
@@ -235,14 +216,7 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
         collect.unwrap().status.success()
     };
     eventually("the log has the whole record", collected);
-    let class = kubectl(&[
-        "get",
-        "pods",
-        "--selector",
-        "lasthop/fleet",
-        "--output",
-        "jsonpath={.items[*].status.qosClass}",
-    ]);
+    let class = kubectl(&words("get pods --selector lasthop/fleet --output jsonpath={.items[*].status.qosClass}"));
     assert_eq!(class, "Guaranteed");
     let mut there = record_in_pod();
     let here = files(&lasthop.runs()[0]);
@@ -270,16 +244,7 @@ fn layouts_of_pods_are_compared() {
         "--set",
         "connections=1",
     ];
-    let more = [
-        "--namespace",
-        "strict",
-        "--budget",
-        "8s",
-        "--trial",
-        "30ms",
-        "--format",
-        "json",
-    ];
+    let more = "--namespace strict --budget 8s --trial 30ms --format json".split(' ');
     let ran = lasthop.run(arguments.into_iter().chain(more)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
@@ -306,7 +271,7 @@ fn an_experiment_of_ones_own_goes_along() {
     let (lasthop, before) = begin();
     lasthop.run(["new", "mine", "--from", "sockets"]).ok();
     let arguments = ["fleet", "run", "./mine", "--node", "n1", "--budget", "4s"];
-    let ran = lasthop.run(arguments.into_iter().chain(SHORT)).ok();
+    let ran = lasthop.run(arguments.into_iter().chain(SHORT.split(' '))).ok();
     let runs = lasthop.runs();
     assert_eq!(runs.len(), 1, "{}", ran.stderr);
     let header: Value = serde_json::from_slice(&fs::read(runs[0].join("run.json")).unwrap()).unwrap();
@@ -396,15 +361,7 @@ fn the_rights_that_the_documentation_lists_are_enough() {
         kubectl(&["create", &binding, &name, &of, whom, "--namespace", "listed"]);
     }
     let arguments = ["fleet", "run", "nginx-gunicorn", "--pods", "--image", STACK, "--nodes"];
-    let more = [
-        "kubernetes.io/hostname=n1",
-        "--namespace",
-        "listed",
-        "--budget",
-        "8s",
-        "--trial",
-        "30ms",
-    ];
+    let more = "kubernetes.io/hostname=n1 --namespace listed --budget 8s --trial 30ms".split(' ');
     let mut run = lasthop.command(arguments.into_iter().chain(more));
     let output = run.env("KUBECONFIG", &own).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

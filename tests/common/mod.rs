@@ -60,6 +60,11 @@ pub fn copy_with(options: &str, from: &Path, to: &Path) {
     assert!(copied.unwrap().success(), "{}", from.display());
 }
 
+/// The words of a command.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split(' ').collect()
+}
+
 /// A text in one line, because text for a terminal may break anywhere.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
