@@ -239,8 +239,8 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     let lasthop = Lasthop::new();
     let export = |more: &[&str]| lasthop.run(["fleet", "export"].into_iter().chain(more.iter().copied()));
     let job = export(&words("sockets --node n1 --budget 30s --only transport=unix,tcp"))
-    .ok()
-    .stdout;
+        .ok()
+        .stdout;
     for line in [
         "kind: Job",
         "backoffLimit: 0",

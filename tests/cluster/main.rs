@@ -149,7 +149,9 @@ fn every_node_has_a_record_and_nothing_is_left() {
 /// A namespace that admits only Pods of the strictest standard.
 fn strict() {
     kubectl(&["create", "namespace", "strict"]);
-    kubectl(&words("label namespace strict pod-security.kubernetes.io/enforce=restricted"));
+    kubectl(&words(
+        "label namespace strict pod-security.kubernetes.io/enforce=restricted",
+    ));
 }
 
 /// The files below a folder, by name.
@@ -204,7 +206,9 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
     kubectl(&["create", "--filename", manifest.to_str().unwrap()]);
     let log = || kubectl(&["logs", "--selector", "lasthop/fleet", "--tail=-1", "--ignore-errors"]);
     let pods = || {
-        kubectl(&words("get pods --selector lasthop/fleet --output jsonpath={.items[*].status.phase}"))
+        kubectl(&words(
+            "get pods --selector lasthop/fleet --output jsonpath={.items[*].status.phase}",
+        ))
     };
     eventually("the Pod runs", || pods() == "Running");
     let saved = lasthop.home().join("log");
@@ -216,7 +220,9 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
         collect.unwrap().status.success()
     };
     eventually("the log has the whole record", collected);
-    let class = kubectl(&words("get pods --selector lasthop/fleet --output jsonpath={.items[*].status.qosClass}"));
+    let class = kubectl(&words(
+        "get pods --selector lasthop/fleet --output jsonpath={.items[*].status.qosClass}",
+    ));
     assert_eq!(class, "Guaranteed");
     let mut there = record_in_pod();
     let here = files(&lasthop.runs()[0]);

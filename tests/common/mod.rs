@@ -171,7 +171,9 @@ impl Lasthop {
     /// The lines of this kind in the newest run's record of its trials. The last line may be incomplete.
     pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
         let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
-        let text = newest.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let text = newest
+            .and_then(|path| fs::read_to_string(path).ok())
+            .unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let lines = whole.lines().map(|line| serde_json::from_str(line).unwrap());
         lines

@@ -561,6 +561,10 @@ pub fn finding(data: &RunData, id: &str) -> Check {
 #[track_caller]
 pub fn fires<'a>(data: &RunData, id: &str, case: impl Into<Option<&'a str>>, severity: Severity, part: &str) {
     let check = finding(data, id);
-    assert_eq!((check.case.as_deref(), check.severity), (case.into(), severity), "{check:#?}");
+    assert_eq!(
+        (check.case.as_deref(), check.severity),
+        (case.into(), severity),
+        "{check:#?}"
+    );
     assert!(check.evidence.contains(part), "`{part}` is not in {check:#?}");
 }

@@ -138,7 +138,10 @@ mod tests {
         fires(&late, "late", "unix", Severity::Doubt, said);
         // 2,000 requests/s of about 38 µs on one connection.
         let evidence = finding(&late, "late").evidence;
-        assert!(evidence.contains("busy 7.") || evidence.contains("busy 8."), "{evidence}");
+        assert!(
+            evidence.contains("busy 7.") || evidence.contains("busy 8."),
+            "{evidence}"
+        );
         assert_eq!(finding(&lagging(101, 150), "late").case.as_deref(), Some("unix"));
     }
 
