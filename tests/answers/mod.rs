@@ -24,7 +24,7 @@ use lasthop_plan::catalog::Catalog;
 use lasthop_record::RunData;
 use lasthop_report::{
     Extras, Format,
-    answers::{Compared, advise, answer_of, compared, of_machine},
+    answers::{Compared, advise, answer_of, compared, lead, of_machine},
 };
 use lasthop_repro::outcome::Repetition;
 use regex::{Captures, Regex};
@@ -76,7 +76,7 @@ struct KeptAnswer {
     answer: Answer,
     summary: Summary,
     terminal: String,
-    page: Vec<u8>,
+    page: String,
     picture: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ fn kept_answer(record: &Path, group: &str) -> KeptAnswer {
         answer: answer_of(&summary, group, speed(&data))
             .unwrap_or_else(|| panic!("{} answers nothing: remove it", record.display())),
         terminal: String::from_utf8(render(Format::Terminal)).unwrap(),
-        page: page.into(),
+        page,
         picture: render(Format::Svg),
         summary,
     }
@@ -139,30 +139,39 @@ fn pages_and_answers_are_those_of_the_records() {
         return;
     }
     let kept = all_kept();
-    for (name, one) in &kept {
-        assert_eq!(*name, one.answer.experiment);
-        keep(&docs().join(format!("{name}.md")), &one.page);
+    let older = older_runs();
+    let mut all: Vec<Answer> = kept.values().map(|one| one.answer.clone()).collect();
+    pool(&mut all, &older);
+    for ((name, one), answer) in kept.iter().zip(&mut all) {
+        assert_eq!(*name, answer.experiment);
+        advise(answer, &one.summary);
+        keep(&docs().join(format!("{name}.md")), page(&one.page, answer).as_bytes());
         let picture = docs().join(format!("{name}.svg"));
         if picture.exists() {
             keep(&picture, &one.picture);
         }
     }
-    let first = kept["sockets"].terminal.clone();
-    let (mut all, summaries): (Vec<Answer>, Vec<Summary>) =
-        kept.into_values().map(|one| (one.answer, one.summary)).unzip();
-    pool(&mut all, &older_runs());
-    all.iter_mut()
-        .zip(&summaries)
-        .for_each(|(answer, summary)| advise(answer, summary));
     let answers = Answers::of(all);
     keep(&docs().join("answers.json"), &text::json(&answers));
     let schema: serde_json::Value = schemars::schema_for!(Answers).to_value();
     let value = serde_json::to_value(&answers).unwrap();
     assert!(jsonschema::is_valid(&schema, &value));
-    readme(&answers, &first);
+    readme(&answers, &older, &kept["sockets"].terminal);
     overloads();
     studies();
     findings();
+}
+
+/// The report of a run, and below its first line what it says together with the other runs.
+fn page(report: &str, answer: &Answer) -> String {
+    let Some(lead) = lead(answer) else {
+        return report.to_owned();
+    };
+    let (first, rest) = report.split_once("\n\n").unwrap();
+    format!(
+        "{first}\n\nThis page is one run. Together with the others: **{}** {lead}\n[All settings](../findings.md#every-comparison).\n\n{rest}",
+        answer.advice[0]
+    )
 }
 
 /// What the page of all answers shows of runs with overload.
@@ -291,20 +300,18 @@ impl Row {
 }
 
 /// The rows, and what they were measured on.
-fn table(answers: &Answers) -> String {
+fn table(answers: &Answers, older: &BTreeMap<String, Vec<KeptRun>>) -> String {
     let rows: Rows = toml::from_str(&fs::read_to_string(docs().join("readme.toml")).unwrap()).unwrap();
     let found: Vec<(&Answer, Compared<'_>)> = rows.row.iter().map(|row| row.find(answers)).collect();
-    // The rows themselves name the engines of containers.
-    let of_machine = |answer: &Answer| match &answer.machine.engine {
-        Some(engine) => of_machine(answer).replace(&format!(", {engine}"), ""),
-        None => of_machine(answer),
-    };
-    let machines: BTreeSet<String> = found.iter().map(|(answer, _)| of_machine(answer)).collect();
-    let machines: Vec<String> = machines.into_iter().collect();
+    let pooled = rows.row.iter().filter_map(|row| older.get(&row.experiment)).flatten();
+    let machines = found.iter().map(|(answer, _)| &answer.machine);
+    let machines = machines.chain(pooled.map(|run| &run.machine)).map(of_machine);
+    let machines: Vec<String> = machines.collect::<BTreeSet<_>>().into_iter().collect();
+    let machines = machines.join(",\nand on ");
     let rows = rows.row.iter().zip(found);
     let rows: String = rows.map(|(row, (answer, one))| row.text(answer, one)).collect();
-    let legend = "Another machine: the range in which its ratio lies, where at least three runs are known.";
-    let machines = machines.join(",\nand on ");
+    let legend = "Another machine: the range that should hold its ratio, from three runs or more; it
+[held about nine in ten](docs/methodology/statistics.md#answers-of-several-runs) of those that we checked.";
     format!("{FIGURES}{rows}\n{legend}\nMeasured on {machines}.\n").replace(lasthop_page::units::NBSP, " ")
 }
 
@@ -321,11 +328,11 @@ fn sampled(readme: &str, report: &str) -> String {
 }
 
 /// README shows these answers, and what the default run found.
-fn readme(answers: &Answers, first: &str) {
+fn readme(answers: &Answers, older: &BTreeMap<String, Vec<KeptRun>>, first: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let kept = sampled(&fs::read_to_string(&path).unwrap(), first);
     let (before, rest) = kept.split_once(ANSWERS[0]).unwrap();
     let (_, after) = rest.split_once(ANSWERS[1]).unwrap();
-    let fresh = format!("{before}{}{}{}{after}", ANSWERS[0], table(answers), ANSWERS[1]);
+    let fresh = format!("{before}{}{}{}{after}", ANSWERS[0], table(answers, older), ANSWERS[1]);
     keep(&path, fresh.as_bytes());
 }

@@ -12,7 +12,7 @@ use lasthop_analyse::{
 };
 use lasthop_model::record::Environment;
 
-pub use self::shown::{Compared, compared, csv, document, of_machine};
+pub use self::shown::{Compared, compared, csv, document, lead, of_machine};
 use crate::{
     content::{answer, conditions},
     names::Named,

@@ -59,7 +59,7 @@ impl Compared<'_> {
         format!("{}{}", bound(is_bound, of.estimate), ends(of)[1])
     }
 
-    /// The interval of the last run: `1.35 to 1.55`
+    /// The interval of the run whose record is kept: `1.35 to 1.55`
     #[must_use]
     pub fn ends(&self) -> String {
         let [low, _, high] = ends(self.against.ratio);
@@ -119,7 +119,7 @@ impl Compared<'_> {
                     ..*next
                 },
                 tone: tone(*verdict),
-                is_bound: false,
+                is_bound: self.against.lower_bound,
             },
             None => Ratio {
                 of: self.against.ratio,
@@ -130,27 +130,17 @@ impl Compared<'_> {
     }
 }
 
-/// The machine in words: `a virtual machine of 2026 with 2 CPUs (AMD EPYC, Linux 6.18)`
+/// The machine in words: `a virtual machine with 2 CPUs (AMD EPYC, Linux 6.18)`
 #[must_use]
-pub fn of_machine(answer: &Answer) -> String {
-    let Machine {
-        cpu_model,
-        cpus,
-        kernel,
-        virtualization,
-        engine,
-        ..
-    } = &answer.machine;
-    let kind = match virtualization.as_str() {
+pub fn of_machine(machine: &Machine) -> String {
+    let kind = match machine.virtualization.as_str() {
         "" | "none" => "a machine",
         _ => "a virtual machine",
     };
-    let year = answer.started.get(..4).unwrap_or_default();
-    let cpus = plural(u64::from(*cpus), "CPU");
-    let engine = engine.iter().map(|engine| format!(", {engine}")).collect::<String>();
-    plain(&format!(
-        "{kind} of {year} with {cpus} ({cpu_model}, Linux {kernel}{engine})"
-    ))
+    let cpus = plural(u64::from(machine.cpus), "CPU");
+    let model = &machine.cpu_model;
+    let release: Vec<&str> = machine.kernel.split('.').take(2).collect();
+    plain(&format!("{kind} with {cpus} ({model}, Linux {})", release.join(".")))
 }
 
 /// The amount of data, and the date and the machine of the measurement.
@@ -162,12 +152,14 @@ pub fn provenance(answer: &Answer) -> String {
         [] => "no doubts".to_owned(),
         ids => format!("doubts: {}", ids.join(", ")),
     };
-    let conditions = answer.machine.conditions.as_ref();
-    let conditions = conditions.map(|words| format!("; {words}")).unwrap_or_default();
+    let machine = &answer.machine;
+    let engine = machine.engine.iter().map(|engine| format!(", {engine}"));
+    let conditions = machine.conditions.iter().map(|words| format!("; {words}"));
     plain(&format!(
-        "{rounds} in {} on {day}, on {}{conditions}; {doubts}",
+        "{rounds} in {} on {day}, on {}{}; {doubts}",
         Seconds(answer.seconds),
-        of_machine(answer)
+        of_machine(machine),
+        engine.chain(conditions).collect::<String>()
     ))
 }
 
@@ -208,7 +200,7 @@ fn overview(answers: &[&Answer]) -> Section {
         .left("answer", |(answer, _)| answer.advice[0].as_str())
         .under(|(answer, _)| &answer.group)
         .table();
-    let legend = "Ratio: the range in which that of another machine lies; of one or two runs, the interval of the last. \
+    let legend = "Ratio: the range in which that of another machine lies; of fewer than three runs, the interval of one. \
                   `lasthop answers EXPERIMENT` has all settings.";
     Section {
         title: None,
@@ -217,8 +209,10 @@ fn overview(answers: &[&Answer]) -> Section {
     }
 }
 
-/// The first setting's ratio on another machine: `GET, pipeline 1, unix: 1.9 to 2.3 times on 2 to 4 CPUs, sure.`
-fn lead(answer: &Answer) -> Option<String> {
+/// The first setting's ratio on another machine: `GET, pipeline 1, unix: 1.9 to 2.3 times on another machine of 2 to 4
+/// CPUs, sure.` `None` if fewer than three runs are known.
+#[must_use]
+pub fn lead(answer: &Answer) -> Option<String> {
     let first = *choices(answer).first()?;
     let parts = [&answer.experiment, &first.setting.name, &first.case.level];
     let name: Vec<&str> = parts
@@ -468,7 +462,7 @@ mod tests {
         assert!(subtitle.contains(", podman 4.3.1 · "), "{subtitle}");
         let answer = answer_of(&summary, "raw", None).unwrap();
         let said = provenance(&answer);
-        assert!(said.contains(", podman 4.3.1)"), "{said}");
+        assert!(said.contains("), podman 4.3.1; "), "{said}");
         let listed = rendered(&[&answer], false);
         assert!(listed.contains(" (podman 4.3.1)"), "{listed}");
     }
