@@ -62,16 +62,9 @@ fn link_names(lasthop: &Lasthop) -> Vec<String> {
         .collect()
 }
 
-#[track_caller]
-fn trials(lasthop: &Lasthop) -> String {
-    let run = lasthop.runs().pop();
-    run.and_then(|run| fs::read_to_string(run.join("trials.jsonl")).ok())
-        .unwrap_or_default()
-}
-
 /// The driver's target addresses, by case.
 fn addresses(lasthop: &Lasthop) -> Vec<(String, String)> {
-    let text = trials(lasthop);
+    let text = lasthop.trials();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let round = lines
         .into_iter()
@@ -134,7 +127,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
         assert_eq!(case.starts_with("unix"), address.contains("unix"), "{case}: {address}");
     }
     // Segments of both ends are counted; the driver's are in its own namespace.
-    let tcp = trials(&lasthop);
+    let tcp = lasthop.trials();
     let tcp = tcp
         .lines()
         .find(|line| line.starts_with("{\"trial\"") && line.contains("\"case\":\"tcp"));
@@ -177,7 +170,7 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
         let run = "run sockets --only=pattern=echo --trial=20ms --driver-at=netns:new --budget=60s";
         let mut child = lasthop.start(run.split(' '));
         eventually("a trial", || {
-            lasthop.runs().len() > before && trials(&lasthop).contains("{\"trial\"")
+            lasthop.runs().len() > before && lasthop.trials().contains("{\"trial\"")
         });
         let names = link_names(&lasthop);
         assert_eq!(links(&names).len(), 1, "{names:?}");
@@ -571,7 +564,7 @@ fn long_run(lasthop: &Lasthop, sshd: &Sshd) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    eventually("a trial", || trials(lasthop).contains("{\"trial\""));
+    eventually("a trial", || lasthop.trials().contains("{\"trial\""));
     child
 }
 

@@ -168,12 +168,17 @@ impl Lasthop {
         runs
     }
 
-    /// The lines of this kind in the newest run's record of its trials. The last line may be incomplete.
-    pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
+    /// The newest run's record of its trials, if it has one. The last line may be incomplete.
+    pub fn trials(&self) -> String {
         let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
-        let text = newest
+        newest
             .and_then(|path| fs::read_to_string(path).ok())
-            .unwrap_or_default();
+            .unwrap_or_default()
+    }
+
+    /// The whole lines of this kind in the newest run's record of its trials.
+    pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
+        let text = self.trials();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let lines = whole.lines().map(|line| serde_json::from_str(line).unwrap());
         lines
@@ -191,12 +196,7 @@ impl Lasthop {
     #[track_caller]
     pub fn wait_for_lines(&self, least: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let lines = || {
-            let newest = self.runs().pop().map(|run| run.join("trials.jsonl"));
-            newest
-                .and_then(|path| fs::read_to_string(path).ok())
-                .map_or(0, |text| text.lines().count())
-        };
+        let lines = || self.trials().lines().count();
         while lines() < least {
             assert!(Instant::now() < deadline, "{least} lines in a minute: only {}", lines());
             thread::sleep(Duration::from_millis(5));
