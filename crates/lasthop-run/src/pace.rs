@@ -104,17 +104,11 @@ fn narrowest(budget: f64, start: f64, pair: f64, luck: f64) -> f64 {
         .take_while(|pairs| *pairs <= f64::from(MOST / PAIR) && rounds(*pairs) >= FEWEST);
     let widths: Vec<(f64, f64)> = choices.map(|pairs| (pairs, width(pairs))).collect();
     let least = widths.iter().map(|(_, width)| *width).fold(f64::INFINITY, f64::min);
-    let near = || {
-        widths
-            .iter()
-            .filter(|(_, width)| *width <= NEAR * least)
-            .map(|(pairs, _)| *pairs)
-    };
+    let is_near = |(_, width): &(f64, f64)| *width <= NEAR * least;
+    let near: Vec<f64> = widths.into_iter().filter(is_near).map(|(pairs, _)| pairs).collect();
     // The minimum is flat. Of the rounds near it, the longest measure most, which helps all other figures.
-    let longest = near()
-        .rfind(|pairs| rounds(*pairs) >= TELLING)
-        .or_else(|| near().next_back());
-    longest.unwrap_or(1.0)
+    let longest = near.iter().rfind(|pairs| rounds(**pairs) >= TELLING).or(near.last());
+    longest.copied().unwrap_or(1.0)
 }
 
 /// The median of the last durations. Earlier ones do not count, because a machine may get slower or a group of cases
