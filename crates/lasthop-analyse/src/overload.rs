@@ -257,6 +257,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_sent_was_not_served() {
+        let load = |not_sent| StageResult {
+            due: 100,
+            not_sent,
+            right: 100 - not_sent,
+            ..StageResult::default()
+        };
+        assert!(is_served(&load(1)));
+        assert!(!is_served(&load(2)));
+    }
+
+    #[test]
     fn a_span_has_the_values_between_its_ends() {
         assert_eq!(
             Span::of([3.0, 1.0, 2.0].into_iter()),
