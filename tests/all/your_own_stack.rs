@@ -46,6 +46,9 @@ fn shape(text: &str) -> Vec<String> {
     let unit = Regex::new(r"\b(ns|µs|ms)/req\b").unwrap();
     let verdict = Regex::new(r"\b(sure|no difference|undecided|perhaps: [a-zA-Z ]+)$").unwrap();
     let advice = Regex::new(r"^(Use|Perhaps|Stay|It|Undecided).*\.$").unwrap();
+    // A long verdict leaves no room for the column of case names: its head is on a line of its own.
+    let head = Regex::new(r"(?m)^( *instead of \S+)\n").unwrap();
+    let text = head.replace_all(text, "$1 ");
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let masked = lines.map(|line| {
         let line = advice.replace_all(line, "ADVICE");
