@@ -81,7 +81,7 @@ pub struct MachineUsage {
     /// CPU time of processes other than the driver, the services and lasthop, by the clocks of these processes: exact,
     /// but only for processes that lasthop can see and that existed from before the round until after the trial. 0 in
     /// records of earlier versions.
-    #[serde(default, skip_serializing_if = "crate::record::is_zero")]
+    #[serde(default, skip_serializing_if = "lasthop_trial::options::is_default")]
     pub others_ns: u64,
 }
 

@@ -235,10 +235,6 @@ pub struct ExperimentSummary {
     pub services: IndexMap<String, String>,
 }
 
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// All settings of a run, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,7 +252,7 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lengthens: bool,
     /// Time of load on the servers after each start, before anything is measured, in nanoseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lasthop_trial::options::is_default")]
     pub settle_ns: u64,
     /// Blocks per round; `None` if lasthop chooses the number from the cost of a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -882,7 +878,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Correct replies in the whole trial that failed, as far as its driver said; none in older records.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lasthop_trial::options::is_default")]
     pub requests: u64,
     /// Errors in the whole trial that failed, by class, as far as its driver said; none in older records.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -81,11 +81,6 @@ pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Whether a flag is false, so that its field is omitted.
-pub fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
 /// How a load uses its connections, as far as protocols need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {

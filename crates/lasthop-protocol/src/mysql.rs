@@ -118,7 +118,7 @@ pub struct Mysql {
     pub password: Option<String>,
     /// Send the password itself to a server on a Unix socket that asks for it: whoever listens there gets it. Servers
     /// ask with `mysql_clear_password`, and with `caching_sha2_password` until they have it in their cache.
-    #[serde(default, skip_serializing_if = "kind::is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleartext: bool,
     /// One statement.
     pub query: String,

@@ -113,7 +113,7 @@ pub struct Redis {
     #[serde(default)]
     pub database: u32,
     /// `"3"` asks for RESP3 with `HELLO 3` on every connection.
-    #[serde(default, skip_serializing_if = "Resp::is_default")]
+    #[serde(default, skip_serializing_if = "lasthop_trial::options::is_default")]
     pub protocol: Resp,
 }
 
@@ -125,13 +125,6 @@ pub enum Resp {
     V2,
     #[serde(rename = "3")]
     V3,
-}
-
-impl Resp {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// The correct reply. An error reply is never correct.

@@ -152,6 +152,11 @@ pub fn possible_rate(rate: f64) -> Result<(), String> {
     }
 }
 
+/// Whether a field has its default, so that it is left out where it is written.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 pub fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
     if (least..=most).contains(&value) {
         Ok(())

@@ -351,10 +351,6 @@ impl AddAssign for Longest {
     }
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// The record of one trial on one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -404,11 +400,11 @@ pub struct TrialResult {
     #[serde(default)]
     pub phases: Phases,
     /// Requests without a reply when the trial was cut short.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::options::is_default")]
     pub unanswered: u64,
     /// Requests of the whole trial that the server did not take before it ended their connection, and that were sent
     /// again over another one; each repetition counts. They are no errors; their times count from the first send.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::options::is_default")]
     pub sent_again: u64,
     /// Requests under way when the measure phase ended, and the time that the oldest of them took, whatever its
     /// outcome. In a closed loop, most connections then have a request under way. No record keeps it.

@@ -10,7 +10,6 @@ use super::packet::{END, Framer, OK, Reader};
 use crate::{
     exact::Exact,
     exchange::excerpt,
-    kind,
     statement::{self, FIRST_MAX},
 };
 
@@ -25,7 +24,7 @@ pub struct MysqlExpect {
     /// First column of the first row, as text.
     pub first: Option<String>,
     /// Whether the first column of the first row is NULL. `first` is then missing.
-    #[serde(skip_serializing_if = "kind::is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub null: bool,
     /// Number of rows that a statement changed.
     pub changed: Option<u64>,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::message::{HEAD, is_notice, messages};
 use crate::{
     exact::Exact,
-    kind,
     statement::{self, FIRST_MAX},
 };
 
@@ -19,7 +18,7 @@ pub struct PostgresExpect {
     /// First column of the first row, as text.
     pub first: Option<String>,
     /// Whether the first column of the first row is NULL. `first` is then missing.
-    #[serde(skip_serializing_if = "kind::is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub null: bool,
     /// The command tag, for example `SELECT 1`; tags of several statements in order: `BEGIN; SELECT 1; COMMIT`.
     pub tag: Option<String>,

@@ -32,7 +32,7 @@ pub struct Postgres {
     #[serde(default)]
     pub expect: PostgresExpect,
     /// Whether SCRAM binds itself to the TLS connection (SCRAM-SHA-256-PLUS).
-    #[serde(default, skip_serializing_if = "ChannelBinding::is_default")]
+    #[serde(default, skip_serializing_if = "lasthop_trial::options::is_default")]
     pub channel_binding: ChannelBinding,
     /// Further settings sent at login, such as `application_name` and `options`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -49,13 +49,6 @@ pub enum ChannelBinding {
     Prefer,
     /// A server that accepts the client without channel binding is refused.
     Require,
-}
-
-impl ChannelBinding {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// How a query is sent.
