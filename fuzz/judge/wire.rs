@@ -5,7 +5,7 @@
 
 use lasthop_load::receipt::total;
 use lasthop_protocol::{
-    Exchange, Factory, Greeting, Progress, Protocol,
+    Exchange, Factory, Progress, Protocol,
     delimiter::End,
     echo::Echo,
     escaped::Escaped,
@@ -503,15 +503,15 @@ fn greet(protocol: &Protocol, data: &[u8]) {
             exchange.secured(input, input);
         }
         let mut output = Vec::new();
-        let mut greeting = exchange.greet(&[], &mut output).map_err(|failure| failure.class)?;
+        let mut is_over = exchange.greet(&[], &mut output).map_err(|failure| failure.class)?;
         for piece in input.chunks(size) {
-            if greeting == Greeting::Done {
+            if is_over {
                 break;
             }
-            greeting = exchange.greet(piece, &mut output).map_err(|failure| failure.class)?;
+            is_over = exchange.greet(piece, &mut output).map_err(|failure| failure.class)?;
             assert!(output.len() < 1 << 20, "a greeting without bound");
         }
-        Ok::<_, ErrorClass>(greeting)
+        Ok::<_, ErrorClass>(is_over)
     };
     let (whole, pieces) = (in_pieces(usize::MAX), in_pieces(size));
     // Bytes after the end of the greeting are an error, but only when they come with it.

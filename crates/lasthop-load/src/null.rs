@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use lasthop_protocol::{Exchange, Greeting, spec::Spec, tls_request::TlsRequest};
+use lasthop_protocol::{Exchange, spec::Spec, tls_request::TlsRequest};
 use lasthop_trial::{address::Address, failure::Failure};
 use rustix::{
     buffer::spare_capacity,
@@ -134,15 +134,15 @@ fn greeting(spec: &Spec, exchange: &mut dyn Exchange, tls_request: Option<TlsReq
     let mut input = Vec::new();
     while steps.len() < GREETING_MAX {
         let mut output = Vec::new();
-        let greeting = exchange.greet(&input, &mut output)?;
+        let is_over = exchange.greet(&input, &mut output)?;
         input = spec.protocol.welcome(said + steps.len(), tls_request.is_some());
-        if !output.is_empty() || greeting == Greeting::More {
+        if !output.is_empty() || !is_over {
             steps.push(Step {
                 bytes: output.len(),
                 answer: input.clone(),
             });
         }
-        if greeting == Greeting::Done {
+        if is_over {
             return Ok(steps);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use lasthop_protocol::{Exchange, Greeting, Progress, Protocol, spec::Spec};
+use lasthop_protocol::{Exchange, Progress, Protocol, spec::Spec};
 use lasthop_system::clock;
 use lasthop_trial::{failure::Failure, result::ErrorClass};
 
@@ -151,11 +151,11 @@ fn greet(name: &str, exchange: &mut dyn Exchange, stream: &mut Stream) -> Result
     let mut received = 0;
     loop {
         let mut output = Vec::new();
-        let greeting = exchange.greet(&buffer[..received], &mut output)?;
+        let is_over = exchange.greet(&buffer[..received], &mut output)?;
         if !output.is_empty() {
             stream.send_all(&output)?;
         }
-        if greeting == Greeting::Done {
+        if is_over {
             return Ok(());
         }
         received = stream.receive(&mut buffer).map_err(|error| Failure::io(name, &error))?;

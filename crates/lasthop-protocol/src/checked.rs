@@ -5,7 +5,7 @@ use std::{cell::RefCell, mem, rc::Rc};
 
 use lasthop_trial::failure::Failure;
 
-use super::exchange::{Done, Exchange, Factory, Greeting, Progress, Run};
+use super::exchange::{Done, Exchange, Factory, Progress, Run};
 
 /// Sends a protocol's requests on one connection and reads the replies.
 pub trait Replies {
@@ -16,8 +16,8 @@ pub trait Replies {
     fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
     /// See [`Exchange::greet`].
-    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        Ok(Greeting::Done)
+    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<bool, Failure> {
+        Ok(true)
     }
 
     /// See [`Exchange::password_asked`].
@@ -114,7 +114,7 @@ impl<R: Replies> Exchange for Checked<R> {
         self.replies.secured(certificate, heard);
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         self.replies.greet(input, output)
     }
 

@@ -34,14 +34,6 @@ pub struct Run {
     pub payload: u64,
 }
 
-/// Progress of a greeting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting {
-    /// All bytes are taken; more must come.
-    More,
-    Done,
-}
-
 /// One connection's side of a protocol. Every failure has a class to count by, and the bytes kept are bounded.
 pub trait Exchange {
     /// Forgets everything about an earlier connection.
@@ -54,9 +46,9 @@ pub trait Exchange {
     fn secured(&mut self, _certificate: &[u8], _heard: &[u8]) {}
 
     /// Conducts the greeting before the first request: authentication, settings. Takes received bytes, none the first
-    /// time, and appends bytes to send.
-    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<Greeting, Failure> {
-        Ok(Greeting::Done)
+    /// time, and appends bytes to send; true when the greeting is over.
+    fn greet(&mut self, _input: &[u8], _output: &mut Vec<u8>) -> Result<bool, Failure> {
+        Ok(true)
     }
 
     /// After the greeting: whether the server asked for a password; `None` if the protocol has none.
@@ -126,23 +118,23 @@ impl Factory {
     }
 }
 
-/// Passes pieces of a greeting to `take` until the greeting is over. `take` returns how many bytes it used, and whether
-/// the greeting is over.
-pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), Failure>) -> Result<Greeting, Failure> {
+/// Passes pieces of a greeting to `take` until the greeting is over; true when it is. `take` returns how many bytes it
+/// used, and whether the greeting is over.
+pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), Failure>) -> Result<bool, Failure> {
     let mut at = 0;
     while at < input.len() {
         let (used, is_over) = take(&input[at..])?;
         at += used;
         if is_over {
             return match input.len() - at {
-                0 => Ok(Greeting::Done),
+                0 => Ok(true),
                 surplus => Err(Failure::protocol(format!(
                     "{surplus} bytes follow the server's readiness"
                 ))),
             };
         }
     }
-    Ok(Greeting::More)
+    Ok(false)
 }
 
 /// Maximum bytes of an excerpt.

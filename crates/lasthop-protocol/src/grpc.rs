@@ -493,7 +493,7 @@ mod tests {
     use super::{
         super::{
             exchange::{
-                Done, Exchange, Greeting, Progress,
+                Done, Exchange, Progress,
                 testing::{feed, same_at_every_cut},
             },
             http2::{frames, session::Session},
@@ -954,12 +954,12 @@ mod tests {
     fn the_greeting_ends_with_the_servers_settings() {
         let mut exchange = exchange(&hello(), 2);
         let mut said = Vec::new();
-        assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
+        assert_eq!(exchange.greet(&[], &mut said), Ok(false));
         assert!(said.starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
         said.clear();
         let settings = [frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x02"), frame(SETTINGS, 1, 0, b"")].concat();
-        assert_eq!(exchange.greet(&settings[..20], &mut said), Ok(Greeting::More));
-        assert_eq!(exchange.greet(&settings[20..], &mut said), Ok(Greeting::Done));
+        assert_eq!(exchange.greet(&settings[..20], &mut said), Ok(false));
+        assert_eq!(exchange.greet(&settings[20..], &mut said), Ok(true));
         assert_eq!(said, frame(SETTINGS, frame::ACK, 0, b""));
         let refused = |bytes: &[u8]| {
             let mut exchange = super::tests::exchange(&hello(), 2);

@@ -50,7 +50,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     check::contrast,
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run},
+    exchange::{Done, Exchange, Factory, Progress, Run},
     kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, ReadError, Receipt, Repeats, Trait},
     spec::Spec,
 };

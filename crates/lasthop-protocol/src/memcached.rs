@@ -11,7 +11,7 @@ use super::{
     check::{BodyCheck, Expected},
     checked::Replies,
     exact::Exact,
-    exchange::{Factory, Greeting, excerpt},
+    exchange::{Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
@@ -506,20 +506,20 @@ impl Replies for MemcachedReplies {
         self.has_prepared = false;
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         if !std::mem::replace(&mut self.has_prepared, true) {
             output.extend_from_slice(&self.requests.preparation);
         }
         if input.is_empty() {
-            return Ok(Greeting::More);
+            return Ok(false);
         }
         let (used, whole) = self.take_line(input)?;
         if !whole {
-            return Ok(Greeting::More);
+            return Ok(false);
         }
         let line = std::mem::take(&mut self.line.0);
         match (line.as_slice(), input.len() - used) {
-            (b"STORED\r", 0) => Ok(Greeting::Done),
+            (b"STORED\r", 0) => Ok(true),
             (b"STORED\r", _) => Err(Failure::protocol("memcached: a reply that was not asked for")),
             _ => Err(refusal("storing the value: ", &line)),
         }
@@ -682,10 +682,10 @@ mod tests {
         assert!(stored.greets() && !set().greets());
         let mut exchange = exchange(&stored);
         let mut said = Vec::new();
-        assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
+        assert_eq!(exchange.greet(&[], &mut said), Ok(false));
         assert_eq!(said, b"set k 0 0 5\r\nHello\r\n");
-        assert_eq!(exchange.greet(b"STO", &mut said), Ok(Greeting::More));
-        assert_eq!(exchange.greet(b"RED\r\n", &mut said), Ok(Greeting::Done));
+        assert_eq!(exchange.greet(b"STO", &mut said), Ok(false));
+        assert_eq!(exchange.greet(b"RED\r\n", &mut said), Ok(true));
         exchange.reset();
         let refused = exchange
             .greet(b"SERVER_ERROR object too large for cache\r\n", &mut said)

@@ -20,7 +20,7 @@ use super::{
     check::{BodyCheck, Expected},
     checked::Replies,
     exact::alike::usual,
-    exchange::{self, Factory, Greeting, excerpt},
+    exchange::{self, Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     statement::{self, first_is},
 };
@@ -396,8 +396,8 @@ impl MysqlReplies {
         }
     }
 
-    /// Takes packets of the greeting.
-    fn hear(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    /// Takes packets of the greeting; true when it is over.
+    fn hear(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         exchange::hear(input, |bytes| {
             let (used, whole) = self.framer.feed(bytes, true)?;
             Ok((used, whole && self.welcome(output)?))
@@ -534,12 +534,9 @@ impl Replies for MysqlReplies {
         self.heard = heard.to_vec();
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         let heard = std::mem::take(&mut self.heard);
-        match self.hear(&heard, output)? {
-            Greeting::Done => Ok(Greeting::Done),
-            Greeting::More => self.hear(input, output),
-        }
+        Ok(self.hear(&heard, output)? || self.hear(input, output)?)
     }
 
     fn password_asked(&self) -> Option<bool> {

@@ -396,7 +396,7 @@ mod tests {
 
     use super::{
         super::exchange::{
-            Exchange, Greeting, excerpt,
+            Exchange, excerpt,
             testing::{self, same_at_every_cut, usage},
         },
         message::message,
@@ -646,7 +646,7 @@ mod tests {
         if let Some(certificate) = certificate {
             exchange.secured(certificate, &[]);
         }
-        assert_eq!(exchange.greet(&[], &mut Vec::new()), Ok(Greeting::More));
+        assert_eq!(exchange.greet(&[], &mut Vec::new()), Ok(false));
         exchange
     }
 
@@ -773,7 +773,7 @@ mod tests {
             message(b'Z', b"I"),
         ]
         .concat();
-        assert_eq!(exchange.greet(&welcome, &mut Vec::new()), Ok(Greeting::Done));
+        assert_eq!(exchange.greet(&welcome, &mut Vec::new()), Ok(true));
         assert_eq!(exchange.password_asked(), Some(true));
         // A new connection has to be bound anew.
         exchange.reset();

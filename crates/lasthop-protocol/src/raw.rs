@@ -16,7 +16,7 @@ use super::{
     delimiter::{End, Reached},
     escaped::Escaped,
     exact::Exact,
-    exchange::{EXCERPT, Factory, Greeting, excerpt},
+    exchange::{EXCERPT, Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
 use crate::location::Location;
@@ -286,7 +286,7 @@ impl Replies for RawReplies {
         self.has_spoken = false;
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         let raw = &self.requests.raw;
         let mut rest = input;
         while let Some(step) = raw.greeting.get(self.step) {
@@ -299,12 +299,12 @@ impl Replies for RawReplies {
             let end = raw.end_of(step);
             if *end != NO_REPLY {
                 if rest.is_empty() {
-                    return Ok(Greeting::More);
+                    return Ok(false);
                 }
                 let (used, is_whole) = self.reached.feed(end, rest)?;
                 rest = &rest[used..];
                 if !is_whole {
-                    return Ok(Greeting::More);
+                    return Ok(false);
                 }
             }
             self.step += 1;
@@ -312,7 +312,7 @@ impl Replies for RawReplies {
             self.reached.reset();
         }
         if rest.is_empty() {
-            return Ok(Greeting::Done);
+            return Ok(true);
         }
         Err(Failure::protocol(format!(
             "raw: {} bytes of the greeting follow its end: {}",
@@ -441,11 +441,11 @@ mod tests {
             let greeting = exchange.greet(input, &mut said).map_err(|failure| failure.message);
             (greeting, String::from_utf8(said).unwrap())
         };
-        assert_eq!(greet(b""), (Ok(Greeting::More), String::new()));
-        assert_eq!(greet(b"220 rea"), (Ok(Greeting::More), String::new()));
-        assert_eq!(greet(b"dy\r\n"), (Ok(Greeting::More), "HELO x".to_owned()));
-        assert_eq!(greet(b"250 OK\r\n"), (Ok(Greeting::More), "MODEGO".to_owned()));
-        assert_eq!(greet(b"OK"), (Ok(Greeting::Done), String::new()));
+        assert_eq!(greet(b""), (Ok(false), String::new()));
+        assert_eq!(greet(b"220 rea"), (Ok(false), String::new()));
+        assert_eq!(greet(b"dy\r\n"), (Ok(false), "HELO x".to_owned()));
+        assert_eq!(greet(b"250 OK\r\n"), (Ok(false), "MODEGO".to_owned()));
+        assert_eq!(greet(b"OK"), (Ok(true), String::new()));
         // Replies of several lines end elsewhere.
         exchange.reset();
         let mut said = Vec::new();

@@ -10,7 +10,7 @@ use super::{
     check::{BodyCheck, Expected},
     checked::Replies,
     exact::{self, Exact},
-    exchange::{Factory, Greeting, excerpt},
+    exchange::{Factory, excerpt},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
@@ -484,7 +484,7 @@ impl Replies for RedisReplies {
         self.greeting_left = None;
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         if self.greeting_left.is_none() {
             output.extend_from_slice(&self.requests.greeting);
         }
@@ -493,7 +493,7 @@ impl Replies for RedisReplies {
         while left > 0 {
             self.greeting_left = Some(left);
             let Some(used) = self.scanner.feed(rest)? else {
-                return Ok(Greeting::More);
+                return Ok(false);
             };
             if let Some(error) = &self.scanner.error {
                 return Err(Failure::refused(format!("authentication: {error}")));
@@ -503,7 +503,7 @@ impl Replies for RedisReplies {
             rest = &rest[used..];
         }
         if rest.is_empty() {
-            Ok(Greeting::Done)
+            Ok(true)
         } else {
             Err(Failure::protocol("RESP: a reply that was not asked for"))
         }

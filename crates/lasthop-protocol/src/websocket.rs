@@ -24,7 +24,7 @@ use super::{
     check::{BodyCheck, Expected, in_words},
     escaped::Escaped,
     exact::Exact,
-    exchange::{Done, Exchange, Factory, Greeting, Progress, Run, excerpt},
+    exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
     http::{self, Http, HttpExpect, HttpVersion},
     kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     raw::{OF_GREETING, STEPS_MAX},
@@ -692,23 +692,23 @@ impl Exchange for Conversation {
         *self = Self::new(Rc::clone(&self.shared), mem::take(&mut self.out));
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         let shared = Rc::clone(&self.shared);
         let Some(handshake) = &mut self.handshake else {
             let key = shared.key.as_deref();
             self.handshake = Some(Handshake::begin(&shared.upgrade, key, output)?);
-            return Ok(Greeting::More);
+            return Ok(false);
         };
         let mut rest = input;
         while !handshake.is_over && !rest.is_empty() {
             rest = &rest[handshake.feed(rest, &shared.offered)?..];
         }
         if !handshake.is_over {
-            return Ok(Greeting::More);
+            return Ok(false);
         }
         let is_over = self.go_on(&shared, rest)?;
         output.extend(self.out.drain(shared.frames.len()..));
-        Ok(if is_over { Greeting::Done } else { Greeting::More })
+        Ok(is_over)
     }
 
     fn begin(&mut self) {
@@ -979,7 +979,7 @@ mod tests {
             let mut exchange = exchange(&socket);
             exchange.reset();
             let mut said = Vec::new();
-            assert_eq!(exchange.greet(&[], &mut said), Ok(Greeting::More));
+            assert_eq!(exchange.greet(&[], &mut said), Ok(false));
             assert_eq!(
                 String::from_utf8(said).unwrap(),
                 "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -989,11 +989,11 @@ mod tests {
             let greeting = exchange.greet(input, &mut said).map_err(|failure| failure.message);
             (greeting, unmasked(&said).len())
         };
-        assert_eq!(greet(&welcome), (Ok(Greeting::Done), 0));
-        assert_eq!(greet(&welcome[..9]), (Ok(Greeting::More), 0));
+        assert_eq!(greet(&welcome), (Ok(true), 0));
+        assert_eq!(greet(&welcome[..9]), (Ok(false), 0));
         let then = |more: &[u8]| greet(&[&welcome, more].concat());
-        assert_eq!(then(b"\x89\x00"), (Ok(Greeting::Done), 1), "a ping at once");
-        assert_eq!(then(b"\x89"), (Ok(Greeting::Done), 0), "the rest may come later");
+        assert_eq!(then(b"\x89\x00"), (Ok(true), 1), "a ping at once");
+        assert_eq!(then(b"\x89"), (Ok(true), 0), "the rest may come later");
         for (unasked, wanted) in [
             (&b"\x88\x02\x03\xf5"[..], "code 1013 (try again later)"),
             (b"\x81\x02hi", "before it has got one"),
@@ -1002,7 +1002,7 @@ mod tests {
             exchange.reset();
             exchange.greet(&[], &mut Vec::new()).unwrap();
             let greeting = exchange.greet(&[&welcome, unasked].concat(), &mut Vec::new());
-            assert_eq!(greeting, Ok(Greeting::Done));
+            assert_eq!(greeting, Ok(true));
             exchange.begin();
             let error = exchange.receive(b"\x81\x05Hello").unwrap_err();
             assert!(error.message.contains(wanted), "{error}");
@@ -1036,12 +1036,12 @@ mod tests {
             let mut exchange = begun();
             let mut greet = |piece: &&[u8]| {
                 let mut said = Vec::new();
-                let greeting = exchange.greet(piece, &mut said).unwrap();
+                let is_over = exchange.greet(piece, &mut said).unwrap();
                 let said: Vec<_> = unmasked(&said)
                     .into_iter()
                     .map(|(kind, content, _)| (kind, content))
                     .collect();
-                (said, greeting == Greeting::Done)
+                (said, is_over)
             };
             let said: Vec<_> = pieces.iter().map(&mut greet).collect();
             exchange.begin();

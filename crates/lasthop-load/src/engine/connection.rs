@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lasthop_protocol::{Done, Exchange, Greeting, Progress, exchange::excerpt, spec::Spec};
+use lasthop_protocol::{Done, Exchange, Progress, exchange::excerpt, spec::Spec};
 use lasthop_system::clock;
 use lasthop_trial::{failure::Failure, result::ErrorClass};
 
@@ -16,7 +16,7 @@ pub struct Connection {
     pub stream: Option<Stream>,
     /// Name of the greeting in error messages.
     greeting_name: &'static str,
-    greeting: Greeting,
+    is_greeted: bool,
     /// Bytes of the greeting that the stream has not taken.
     unsent: Vec<u8>,
     exchange: Box<dyn Exchange>,
@@ -107,7 +107,7 @@ impl Connection {
         Self {
             stream: None,
             greeting_name: spec.protocol.greeting_name(),
-            greeting: Greeting::More,
+            is_greeted: false,
             unsent: Vec::new(),
             exchange,
             sent: 0,
@@ -180,7 +180,7 @@ impl Connection {
         let Self {
             stream: Some(stream),
             greeting_name,
-            greeting,
+            is_greeted,
             unsent,
             exchange,
             ..
@@ -194,7 +194,7 @@ impl Connection {
         let broken = |error| Failure::io(greeting_name, &error);
         if first {
             unsent.clear();
-            *greeting = exchange.greet(&[], unsent)?;
+            *is_greeted = exchange.greet(&[], unsent)?;
         }
         loop {
             if !unsent.is_empty() {
@@ -204,7 +204,7 @@ impl Connection {
             if !unsent.is_empty() || !stream.flush().map_err(broken)? {
                 return Ok(Handshake::WantsWrite);
             }
-            if *greeting == Greeting::Done {
+            if *is_greeted {
                 return Ok(Handshake::Done);
             }
             if clock::now() >= until && stream.is_drained() {
@@ -220,7 +220,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Handshake::WantsRead),
                 Err(error) => return Err(broken(error)),
             };
-            *greeting = exchange.greet(&buffer[..count], unsent)?;
+            *is_greeted = exchange.greet(&buffer[..count], unsent)?;
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     frame::{self, Frame, Framer},
     hpack::Decoder,
 };
-use crate::exchange::{Done, Exchange, Greeting, Progress, excerpt};
+use crate::exchange::{Done, Exchange, Progress, excerpt};
 
 /// Initial size of a window.
 const WINDOW: i64 = 65_535;
@@ -468,7 +468,7 @@ impl Exchange for Session {
         *self = Self::new(Rc::clone(&self.requests));
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         if input.is_empty() {
             self.introduce();
         } else if !self.is_settled && input.starts_with(b"HTTP/") {
@@ -480,8 +480,7 @@ impl Exchange for Session {
         self.feed(input)?;
         output.append(&mut self.out);
         // No message may be incomplete in either direction.
-        let is_ready = self.is_settled && self.block.is_none() && self.framer.is_between();
-        Ok(if is_ready { Greeting::Done } else { Greeting::More })
+        Ok(self.is_settled && self.block.is_none() && self.framer.is_between())
     }
 
     fn begin(&mut self) {

@@ -10,7 +10,7 @@ use super::{
     scram,
     spec::{ChannelBinding, Postgres},
 };
-use crate::exchange::{self, Greeting};
+use crate::exchange;
 
 /// Progress of the login.
 #[derive(Default)]
@@ -53,8 +53,8 @@ impl Login {
         self.certificate = Some(certificate.to_vec());
     }
 
-    /// Takes the server's messages, none the first time, and answers them.
-    pub fn go_on(&mut self, requests: &Requests, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    /// Takes the server's messages, none the first time, and answers them; true when the login is over.
+    pub fn go_on(&mut self, requests: &Requests, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         if matches!(self.stage, LoginStage::Start) {
             output.extend_from_slice(&requests.startup);
             self.stage = LoginStage::Authentication;

@@ -9,12 +9,7 @@ use super::{
     message::{Framer, Requests, is_notice, server_error, unexpected},
     result::{BETWEEN_TAGS, first_column},
 };
-use crate::{
-    check::BodyCheck,
-    checked::Replies,
-    exchange::{Greeting, excerpt},
-    statement::first_is,
-};
+use crate::{check::BodyCheck, checked::Replies, exchange::excerpt, statement::first_is};
 
 pub struct PostgresReplies {
     requests: Rc<Requests>,
@@ -111,7 +106,7 @@ impl Replies for PostgresReplies {
         }
     }
 
-    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Greeting, Failure> {
+    fn greet(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<bool, Failure> {
         self.login.go_on(&self.requests, input, output)
     }
 
