@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     exact::alike::Alike,
     exact::{Digest, Exact},
-    exchange::{EXCERPT, excerpt},
+    exchange::{EXCERPT, excerpt, fill},
 };
 
 /// Bytes of a wrong body that its failure shows: from the first wrong byte on, and right ones before it.
@@ -117,8 +117,7 @@ impl BodyCheck {
     /// Takes a piece of a body whose head was wrong. The body is not checked, but may say why.
     pub fn glance(&mut self, piece: &[u8]) {
         // One byte more than is shown tells that there are more.
-        let room = (EXCERPT + 1).saturating_sub(self.shown.len());
-        self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
+        fill(&mut self.shown, piece, EXCERPT + 1);
         self.received += piece.len() as u64;
     }
 
@@ -143,8 +142,7 @@ impl BodyCheck {
     fn keep(&mut self, alike: &Alike, piece: &[u8]) {
         let most = usize::try_from(*alike.lengths().end()).unwrap_or(usize::MAX);
         if alike.has_meaning() && self.received <= most as u64 {
-            let room = most.saturating_add(1) - self.kept.len();
-            self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
+            fill(&mut self.kept, piece, most.saturating_add(1));
         }
     }
 
@@ -163,9 +161,7 @@ impl BodyCheck {
     }
 
     fn show(&mut self, piece: &[u8]) {
-        // Never below 0: `show` keeps no more bytes than this.
-        let room = WRONG_SHOWN - self.shown.len();
-        self.shown.extend_from_slice(&piece[..piece.len().min(room)]);
+        fill(&mut self.shown, piece, WRONG_SHOWN);
     }
 
     fn search(&mut self, texts: &[Vec<u8>], piece: &[u8]) {

@@ -7,7 +7,11 @@ use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{escaped::Escaped, exchange::excerpt, line::digits};
+use super::{
+    escaped::Escaped,
+    exchange::{excerpt, fill},
+    line::digits,
+};
 
 /// Maximum bytes of a reply: as many as in a sample.
 const REPLY_MAX: u64 = 64 << 20;
@@ -206,14 +210,11 @@ impl Reached {
 
     /// Takes the next bytes of the reply, at least one. Returns how many, and whether the reply ends with them.
     pub fn feed(&mut self, end: &End, bytes: &[u8]) -> Result<(usize, bool), Failure> {
-        let room = if let End::LengthPrefix(prefix) = end {
-            prefix.head()
-        } else {
-            0
-        }
-        .max(SHOWN)
-            - self.head.len();
-        self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        let kept = match end {
+            End::LengthPrefix(prefix) => prefix.head().max(SHOWN),
+            _ => SHOWN,
+        };
+        fill(&mut self.head, bytes, kept);
         let (used, is_whole) = match end {
             End::Until(text) => match self.find(&text.0, bytes) {
                 Some(used) => (used, true),

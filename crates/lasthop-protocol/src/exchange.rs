@@ -137,6 +137,13 @@ pub fn hear(input: &[u8], mut take: impl FnMut(&[u8]) -> Result<(usize, bool), F
     Ok(false)
 }
 
+/// Keeps bytes up to a total of `length`. Returns how many it took.
+pub fn fill(kept: &mut Vec<u8>, bytes: &[u8], length: usize) -> usize {
+    let count = bytes.len().min(length.saturating_sub(kept.len()));
+    kept.extend_from_slice(&bytes[..count]);
+    count
+}
+
 /// Maximum bytes of an excerpt.
 pub const EXCERPT: usize = 60;
 

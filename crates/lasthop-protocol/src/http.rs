@@ -20,7 +20,7 @@ use super::{
     chunked::Chunked,
     content::Content,
     exact::Exact,
-    exchange::{Factory, excerpt},
+    exchange::{Factory, excerpt, fill},
     http2::{
         self, Meaning,
         call::{Fields, RecentBlocks},
@@ -758,7 +758,7 @@ impl HttpReplies {
         let from = kept.saturating_sub(3);
         if kept > 0 {
             // Only as much as shows that the head is too long.
-            self.head.extend_from_slice(&bytes[..bytes.len().min(most + 4 - kept)]);
+            fill(&mut self.head, bytes, most + 4);
         }
         let text = if kept > 0 { &self.head[..] } else { bytes };
         // RFC 9112, section 2.2: a line may also end with LF alone.

@@ -2,6 +2,8 @@
 
 use lasthop_trial::failure::Failure;
 
+use crate::exchange::fill;
+
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
@@ -102,20 +104,13 @@ impl Framer {
         {
             return Ok((whole, Some(Frame::of(&bytes[..whole]))));
         }
-        let mut used = self.fill(bytes, HEAD);
+        let mut used = fill(&mut self.kept, bytes, HEAD);
         let Some(whole) = length(&self.kept)? else {
             return Ok((used, None));
         };
-        used += self.fill(&bytes[used..], whole);
+        used += fill(&mut self.kept, &bytes[used..], whole);
         self.is_spent = self.kept.len() == whole;
         Ok((used, self.is_spent.then(|| Frame::of(&self.kept))))
-    }
-
-    /// Keeps bytes up to a total of `length`. Returns how many it took.
-    fn fill(&mut self, bytes: &[u8], length: usize) -> usize {
-        let count = bytes.len().min(length.saturating_sub(self.kept.len()));
-        self.kept.extend_from_slice(&bytes[..count]);
-        count
     }
 }
 

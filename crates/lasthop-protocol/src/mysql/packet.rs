@@ -4,7 +4,7 @@
 
 use lasthop_trial::failure::Failure;
 
-use crate::exchange::excerpt;
+use crate::exchange::{excerpt, fill};
 
 /// Maximum payload of one packet.
 const PART_MAX: usize = 0xff_ffff;
@@ -133,8 +133,7 @@ impl Framer {
     fn keep(&mut self, bytes: &[u8], all: bool) {
         let is_error = self.kept.first().or(bytes.first()) == Some(&ERROR);
         let most = if all || is_error { KEPT_MAX } else { COUNTED_MAX };
-        let room = most.saturating_sub(self.kept.len());
-        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        fill(&mut self.kept, bytes, most);
     }
 }
 

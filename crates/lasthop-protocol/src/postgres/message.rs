@@ -3,7 +3,10 @@
 use lasthop_trial::failure::Failure;
 
 use super::spec::{Postgres, QueryMode};
-use crate::{check::Expected, exchange::excerpt};
+use crate::{
+    check::Expected,
+    exchange::{excerpt, fill},
+};
 
 /// Type and length of a message.
 pub const HEAD: usize = 5;
@@ -226,8 +229,7 @@ impl Framer {
         }
         let take = (bytes.len() - at).min(self.left);
         if self.keep {
-            let room = KEPT_MAX.saturating_sub(self.body.len());
-            self.body.extend_from_slice(&bytes[at..at + take.min(room)]);
+            fill(&mut self.body, &bytes[at..at + take], KEPT_MAX);
         }
         self.left -= take;
         let whole = self.left == 0;
