@@ -55,7 +55,7 @@ impl Expected {
 }
 
 /// The state of the check of one body.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct BodyCheck {
     received: u64,
     mismatch: Option<u64>,
@@ -67,18 +67,8 @@ pub struct BodyCheck {
     tail: Vec<u8>,
     /// The received body, if only parts of the expected one are fixed.
     kept: Vec<u8>,
-    /// Used if only the digest is known.
-    hasher: Hasher,
-}
-
-/// Boxed, because the state is large and only large bodies need it.
-#[derive(Clone, Default)]
-struct Hasher(Option<Box<Xxh3>>);
-
-impl std::fmt::Debug for Hasher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Hasher" } else { "None" })
-    }
+    /// Used if only the digest is known; boxed, because it is large.
+    hasher: Option<Box<Xxh3>>,
 }
 
 impl BodyCheck {
@@ -89,7 +79,7 @@ impl BodyCheck {
         self.found.clear();
         self.tail.clear();
         self.kept.clear();
-        if let Hasher(Some(hasher)) = &mut self.hasher {
+        if let Some(hasher) = &mut self.hasher {
             hasher.reset();
         }
     }
@@ -134,7 +124,6 @@ impl BodyCheck {
 
     fn hasher(&mut self, digest: &Digest) -> &mut Xxh3 {
         self.hasher
-            .0
             .get_or_insert_with(|| Box::new(Xxh3::with_seed(digest.seed)))
     }
 
