@@ -6,20 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{
     exchange::Factory,
-    kind::{self, ProtocolKind, ProtocolSpec, Usage},
+    kind::{ProtocolKind, ProtocolSpec, Usage},
 };
 
-pub static KIND: ProtocolKind = ProtocolKind {
-    name: "custom",
-    title: "a protocol of your own",
-    own: false,
-    schemes: &[],
-    from_url: |_| Err(DRIVER_ONLY.to_owned()),
-    urls: &[],
-    password_variable: None,
-    read: kind::read::<Custom>,
-    schema: kind::schema::<Custom>,
-};
+pub static KIND: ProtocolKind =
+    ProtocolKind::of::<Custom>("custom", "a protocol of your own", |_| Err(DRIVER_ONLY.to_owned()));
 
 const DRIVER_ONLY: &str = "`custom` is for a driver of your own (`[load] driver`), and lasthop's own driver was asked";
 

@@ -12,16 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress, Run},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
 use crate::location::Location;
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "echo",
-    title: "echo",
     own: true,
     schemes: &["echo"],
-    from_url,
     urls: &[
         (
             "echo://127.0.0.1:9000",
@@ -37,9 +34,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "the same in whole messages; also +unixgram, and echo+udp://127.0.0.1:9000",
         ),
     ],
-    password_variable: None,
-    read: kind::read::<Echo>,
-    schema: kind::schema::<Echo>,
+    ..ProtocolKind::of::<Echo>("echo", "echo", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -19,7 +19,7 @@ use super::{
         call::{Fields, RecentBlocks, Reply},
         frame,
     },
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     line::digits,
 };
 use crate::location::{Location, decode, host_header};
@@ -30,11 +30,7 @@ const BYTES_MAX: u64 = 64 << 20;
 const HEALTH: &str = "grpc.health.v1.Health/Check";
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "grpc",
-    title: "gRPC",
-    own: false,
     schemes: &["grpc", "grpcs"],
-    from_url,
     urls: &[
         (
             "grpc://127.0.0.1:50051/package.Service/Method",
@@ -45,9 +41,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "the same over a Unix socket",
         ),
     ],
-    password_variable: None,
-    read: kind::read::<Grpc>,
-    schema: kind::schema::<Grpc>,
+    ..ProtocolKind::of::<Grpc>("grpc", "gRPC", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress, excerpt},
-    kind::{self, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
 use crate::location::Location;
 
@@ -14,18 +14,13 @@ use crate::location::Location;
 pub const TEXT: &str = "Hello there!";
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "hello",
-    title: "hello",
     own: true,
     schemes: &["hello"],
-    from_url,
     urls: &[(
         "hello://127.0.0.1:9000",
         "lasthop's own server: a connection for each text",
     )],
-    password_variable: None,
-    read: kind::read::<Hello>,
-    schema: kind::schema::<Hello>,
+    ..ProtocolKind::of::<Hello>("hello", "hello", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

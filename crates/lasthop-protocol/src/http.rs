@@ -26,17 +26,13 @@ use super::{
         call::{Fields, RecentBlocks},
         frame,
     },
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Trait, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Trait, Usage},
     line::digits,
 };
 use crate::location::{HIDDEN, Location, host_header, is_secret, is_socket, split_port, without_secrets};
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "http",
-    title: "HTTP",
-    own: false,
     schemes: &["http", "https"],
-    from_url,
     urls: &[
         (
             "http://127.0.0.1:8000/uri",
@@ -55,9 +51,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "the same; also http://unix:/run/app.sock:/uri",
         ),
     ],
-    password_variable: None,
-    read: kind::read::<Http>,
-    schema: kind::schema::<Http>,
+    ..ProtocolKind::of::<Http>("http", "HTTP", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -21,6 +21,9 @@ use crate::{
     tls_request::TlsRequest,
 };
 
+/// Reads a URL with one of a protocol's schemes.
+type FromUrl = fn(&Location<'_>) -> Result<(Endpoint, Protocol), String>;
+
 /// A protocol without parameters: an entry of [`PROTOCOLS`](super::PROTOCOLS).
 pub struct ProtocolKind {
     /// The protocol's name in specifications and experiment files.
@@ -32,16 +35,35 @@ pub struct ProtocolKind {
     pub own: bool,
     /// First words of the protocol's URLs; `+unix` and `+tls` may follow.
     pub schemes: &'static [&'static str],
-    /// Reads a URL with one of these schemes.
-    pub from_url: fn(&Location<'_>) -> Result<(Endpoint, Protocol), String>,
+    pub from_url: FromUrl,
     /// The protocol's URLs for the help of `lasthop load`: a form and its meaning.
     pub urls: &'static [(&'static str, &'static str)],
     /// Environment variable from which the protocol's usual client takes a password.
     pub password_variable: Option<&'static str>,
-    /// Reads the parameters: [`read`] of their type.
+    /// Reads the parameters.
     pub read: fn(&Value) -> Result<Protocol, ReadError>,
-    /// The schema of the parameters: [`schema`] of their type.
+    /// The schema of the parameters.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl ProtocolKind {
+    /// A protocol with parameters of this type, of which nothing else is known.
+    pub const fn of<T>(name: &'static str, title: &'static str, from_url: FromUrl) -> Self
+    where
+        T: ProtocolSpec + DeserializeOwned + JsonSchema,
+    {
+        Self {
+            name,
+            title,
+            own: false,
+            schemes: &[],
+            from_url,
+            urls: &[],
+            password_variable: None,
+            read: |value| serde_path_to_error::deserialize::<_, T>(value).map(Protocol::from),
+            schema: |generator| generator.subschema_for::<T>(),
+        }
+    }
 }
 
 /// Where a server tells how much it has received: a counter on a page for Prometheus.
@@ -72,14 +94,6 @@ pub type Trait = (&'static str, Vec<u8>);
 
 /// Parameters that a protocol does not accept: the path of the wrong one, and why.
 pub type ReadError = serde_path_to_error::Error<serde_json::Error>;
-
-pub fn read<T: ProtocolSpec + DeserializeOwned>(value: &Value) -> Result<Protocol, ReadError> {
-    serde_path_to_error::deserialize::<_, T>(value).map(Protocol::from)
-}
-
-pub fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
 
 /// How a load uses its connections, as far as protocols need to know.
 #[derive(Clone, Copy, Debug)]

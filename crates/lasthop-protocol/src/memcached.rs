@@ -12,7 +12,7 @@ use super::{
     checked::Replies,
     exact::Exact,
     exchange::{Factory, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
 use crate::location::Location;
@@ -27,11 +27,7 @@ const STORED: &[u8] = b"STORED\r\n";
 const MISS: &[u8] = b"END\r\n";
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "memcached",
-    title: "memcached",
-    own: false,
     schemes: &["memcached"],
-    from_url,
     urls: &[
         (
             "memcached://127.0.0.1:11211",
@@ -39,9 +35,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
         ("memcached+unix:/run/memcached.sock", "memcached over a Unix socket"),
     ],
-    password_variable: None,
-    read: kind::read::<Memcached>,
-    schema: kind::schema::<Memcached>,
+    ..ProtocolKind::of::<Memcached>("memcached", "memcached", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -21,7 +21,7 @@ use super::{
     checked::Replies,
     exact::alike::usual,
     exchange::{self, Factory, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
     statement::{self, first_is},
 };
 use crate::{
@@ -30,11 +30,7 @@ use crate::{
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "mysql",
-    title: "MySQL",
-    own: false,
     schemes: &["mysql", "mariadb"],
-    from_url,
     urls: &[
         ("mysql://user@127.0.0.1/db", "MySQL or MariaDB; `mysql+tls` for TLS"),
         (
@@ -43,8 +39,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
     ],
     password_variable: Some("MYSQL_PWD"),
-    read: kind::read::<Mysql>,
-    schema: kind::schema::<Mysql>,
+    ..ProtocolKind::of::<Mysql>("mysql", "MySQL", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -30,7 +30,7 @@ use super::{
     exact::Exact,
     exact::alike::usual,
     exchange::Factory,
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     statement,
 };
 use crate::{
@@ -39,11 +39,7 @@ use crate::{
 };
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "postgres",
-    title: "PostgreSQL",
-    own: false,
     schemes: &["postgres", "postgresql"],
-    from_url,
     urls: &[
         (
             "postgres://user@127.0.0.1/db",
@@ -56,8 +52,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
     ],
     password_variable: Some("PGPASSWORD"),
-    read: kind::read::<Postgres>,
-    schema: kind::schema::<Postgres>,
+    ..ProtocolKind::of::<Postgres>("postgres", "PostgreSQL", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

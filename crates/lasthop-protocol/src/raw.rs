@@ -17,7 +17,7 @@ use super::{
     escaped::Escaped,
     exact::Exact,
     exchange::{EXCERPT, Factory, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
 };
 use crate::location::Location;
 
@@ -29,11 +29,7 @@ pub(crate) const STEPS_MAX: u64 = 8;
 pub(crate) const OF_GREETING: &str = "; of the greeting where it ends";
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "raw",
-    title: "raw",
-    own: false,
     schemes: &["raw"],
-    from_url,
     urls: &[
         (
             "raw://127.0.0.1:3310",
@@ -41,9 +37,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
         ("raw+unix:/run/app.sock", "the same over a Unix socket"),
     ],
-    password_variable: None,
-    read: kind::read::<Raw>,
-    schema: kind::schema::<Raw>,
+    ..ProtocolKind::of::<Raw>("raw", "raw", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -11,17 +11,13 @@ use super::{
     checked::Replies,
     exact::{self, Exact},
     exchange::{Factory, excerpt},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Repeats, Usage},
     line::{Line, digits, ended_text, without_placeholders},
 };
 use crate::location::{Location, UNENCODED, pairs, unknown_parameter};
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "redis",
-    title: "Redis",
-    own: false,
     schemes: &["redis", "rediss"],
-    from_url,
     urls: &[
         ("redis://127.0.0.1:6379/0", "Redis; rediss:// with TLS"),
         (
@@ -30,8 +26,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
     ],
     password_variable: Some("REDISCLI_AUTH"),
-    read: kind::read::<Redis>,
-    schema: kind::schema::<Redis>,
+    ..ProtocolKind::of::<Redis>("redis", "Redis", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

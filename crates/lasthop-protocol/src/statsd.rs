@@ -10,16 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress, excerpt},
-    kind::{self, Protocol, ProtocolKind, ProtocolSpec, Receipt, Usage},
+    kind::{Protocol, ProtocolKind, ProtocolSpec, Receipt, Usage},
 };
 use crate::location::{Location, pairs, unknown_parameter, without_secrets};
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "statsd",
-    title: "StatsD",
     own: true,
     schemes: &["statsd"],
-    from_url,
     urls: &[
         (
             "statsd+udp://127.0.0.1:8125?counter=http://127.0.0.1:9102/metrics&counts=NAME",
@@ -30,9 +27,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
             "the same by Unix datagram socket, 20 metrics in each; also +seqpacket, +unix",
         ),
     ],
-    password_variable: None,
-    read: kind::read::<Statsd>,
-    schema: kind::schema::<Statsd>,
+    ..ProtocolKind::of::<Statsd>("statsd", "StatsD", from_url)
 };
 
 /// Parameters of the URL.

@@ -9,20 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     exchange::{Done, Exchange, Factory, Progress},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Usage},
 };
 use crate::location::Location;
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "stream",
-    title: "stream",
     own: true,
     schemes: &["stream"],
-    from_url,
     urls: &[("stream://127.0.0.1:9000", "lasthop's own server: many bytes, one way")],
-    password_variable: None,
-    read: kind::read::<Stream>,
-    schema: kind::schema::<Stream>,
+    ..ProtocolKind::of::<Stream>("stream", "stream", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {

@@ -26,7 +26,7 @@ use super::{
     exact::Exact,
     exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
     http::{self, Http, HttpExpect, HttpVersion},
-    kind::{self, LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
+    kind::{LoadOptions, Protocol, ProtocolKind, ProtocolSpec, Trait, Usage},
     raw::{OF_GREETING, STEPS_MAX},
 };
 use crate::location::{Location, host_header};
@@ -38,11 +38,7 @@ const PIPELINE_MAX: u64 = 64 << 20;
 const ANSWERS_MAX: u32 = 10_000;
 
 pub static KIND: ProtocolKind = ProtocolKind {
-    name: "websocket",
-    title: "WebSocket",
-    own: false,
     schemes: &["ws", "wss"],
-    from_url,
     urls: &[
         (
             "ws://127.0.0.1:8000/uri",
@@ -50,9 +46,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
         ),
         ("ws+unix:/run/app.sock:/uri", "the same over a Unix socket"),
     ],
-    password_variable: None,
-    read: kind::read::<Websocket>,
-    schema: kind::schema::<Websocket>,
+    ..ProtocolKind::of::<Websocket>("websocket", "WebSocket", from_url)
 };
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
