@@ -309,40 +309,6 @@ fn is_word(reply: &[u8]) -> bool {
     (1..=40).contains(&line.len()) && line.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }
 
-/// Key, flags and length of `VALUE KEY FLAGS LENGTH` and its CR.
-fn value_of_line(line: &[u8]) -> Option<(&[u8], u64, u64)> {
-    let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
-    let (Some(b"VALUE"), Some(key), Some(flags)) = (words.next(), words.next(), words.next()) else {
-        return None;
-    };
-    let length = digits(words.next()?).filter(|length| *length <= VALUE_MAX)?;
-    let flags = digits(flags)?;
-    // A further word would be the unique number that only `gets` requests.
-    words.next().is_none().then_some((key, flags, length))
-}
-
-/// Meaning of a line of a reply to any request.
-enum ReplyLine {
-    /// A value of `length` bytes follows, and then more, unless the reply ends with the value.
-    Value { length: u64, is_last: bool },
-    /// More lines follow.
-    More,
-    /// The reply is complete.
-    Over,
-}
-
-fn reply_line(line: &[u8]) -> Option<ReplyLine> {
-    let mut words = line.strip_suffix(b"\r")?.split(|byte| *byte == b' ');
-    let (place, is_last) = match words.next()? {
-        b"VALUE" => (2, false),
-        b"VA" => (0, true),
-        b"STAT" | b"ITEM" | b"PREFIX" => return Some(ReplyLine::More),
-        _ => return Some(ReplyLine::Over),
-    };
-    let length = digits(words.nth(place)?).filter(|length| *length <= VALUE_MAX)?;
-    Some(ReplyLine::Value { length, is_last })
-}
-
 /// Request and expectations, shared by all connections of a thread.
 struct Requests {
     command: Command,
@@ -441,52 +407,49 @@ impl MemcachedReplies {
     fn end_line(&mut self) -> Result<bool, Failure> {
         let line = std::mem::take(&mut self.line.0);
         let requests = &self.requests;
-        let is_get = requests.command == Command::Get;
-        let refused = [&b"ERROR\r"[..], b"CLIENT_ERROR ", b"SERVER_ERROR ", b"NOT_STORED\r"];
-        if matches!(requests.command, Command::Line(_)) {
-            return self.end_any_line(&line, &refused[..3]);
-        }
-        if let (Some((key, flags, length)), true, false) = (value_of_line(&line), is_get, self.has_value) {
-            if key != requests.key {
-                return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
-            }
-            // Values stored here have the flags 0; other flags mean that the value is another client's.
-            if !requests.preparation.is_empty() && flags != 0 {
-                self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
-            }
-            self.has_value = true;
-            self.left = length + 2;
-            return Ok(false);
-        }
-        if (is_get && line == b"END\r") || (!is_get && line == b"STORED\r") {
-            return Ok(true);
-        }
-        if !self.has_value && refused.iter().any(|word| line.starts_with(word)) {
+        let is_line = matches!(requests.command, Command::Line(_));
+        // `NOT_STORED` is an answer to `add` and others like it.
+        let refused = [&b"NOT_STORED\r"[..], b"ERROR\r", b"CLIENT_ERROR ", b"SERVER_ERROR "];
+        let refused = &refused[usize::from(is_line)..];
+        if (is_line || !self.has_value) && refused.iter().any(|word| line.starts_with(word)) {
             self.fault = Some(refusal("", &line));
             return Ok(true);
         }
-        Err(Failure::protocol(format!(
-            "memcached: {} is not a reply to this request",
-            excerpt(&line)
-        )))
-    }
-}
-
-impl MemcachedReplies {
-    /// Acts on a complete line of a reply to any request.
-    fn end_any_line(&mut self, line: &[u8], refused: &[&[u8]]) -> Result<bool, Failure> {
-        if refused.iter().any(|word| line.starts_with(word)) {
-            self.fault = Some(refusal("", line));
-            return Ok(true);
-        }
-        let meaning = reply_line(line)
-            .ok_or_else(|| Failure::protocol(format!("memcached: {} is no line of a reply", excerpt(line))))?;
-        if let ReplyLine::Value { length, is_last } = meaning {
-            self.has_value = true;
-            self.is_last = is_last;
-            self.left = length + 2;
-        }
-        Ok(matches!(meaning, ReplyLine::Over))
+        let unknown = || {
+            let line = excerpt(&line);
+            Failure::protocol(format!("memcached: {line} is not a reply to this request"))
+        };
+        let words = line.strip_suffix(b"\r").ok_or_else(unknown)?;
+        let words: Vec<&[u8]> = words.split(|byte| *byte == b' ').collect();
+        let (length, is_last) = match (&requests.command, &words[..]) {
+            (Command::Get, [b"END"]) | (Command::Set, [b"STORED"]) => return Ok(true),
+            // A fifth word would be the unique number that only `gets` requests.
+            (Command::Get, [b"VALUE", key, flags, length]) if !self.has_value => {
+                if *key != requests.key {
+                    return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
+                }
+                let flags: u64 = digits(flags).ok_or_else(unknown)?;
+                // Values stored here have the flags 0; other flags mean that the value is another client's.
+                if !requests.preparation.is_empty() && flags != 0 {
+                    self.fault = Some(Failure::content(format!("the value has the flags {flags}, expected 0")));
+                }
+                (length, false)
+            }
+            (Command::Line(_), [b"VALUE", _, _, length, ..]) => (length, false),
+            // The reply to a meta command ends with its value.
+            (Command::Line(_), [b"VA", length, ..]) => (length, true),
+            (Command::Line(_), [b"STAT" | b"ITEM" | b"PREFIX", ..]) => return Ok(false),
+            (Command::Line(_), [b"VALUE" | b"VA", ..]) => return Err(unknown()),
+            (Command::Line(_), _) => return Ok(true),
+            _ => return Err(unknown()),
+        };
+        let length: u64 = digits(length)
+            .filter(|length| *length <= VALUE_MAX)
+            .ok_or_else(unknown)?;
+        self.has_value = true;
+        self.is_last = is_last;
+        self.left = length + 2;
+        Ok(false)
     }
 }
 
