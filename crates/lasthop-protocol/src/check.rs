@@ -16,6 +16,9 @@ use super::{
 const WRONG_SHOWN: usize = 40;
 const RIGHT_SHOWN: usize = 20;
 
+/// Maximum bytes that are read of a wrong body, and beyond the length of a right one, to keep the connection.
+pub(crate) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
+
 /// Whether an HTTP status is a redirect.
 pub fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
@@ -51,6 +54,18 @@ impl Expected {
     pub fn lengths(&self) -> Option<RangeInclusive<u64>> {
         let length = self.length.map(|length| length..=length);
         length.or(self.body.as_ref().map(Exact::lengths))
+    }
+
+    /// Refuses a body that has, or will have, so many bytes that it cannot be right.
+    pub fn bound(&self, length: u64) -> Result<(), Failure> {
+        match self.lengths() {
+            Some(want) if length > want.end().saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
+                "the {} has {length} bytes or more, expected {}",
+                self.what,
+                in_words(&want)
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -282,7 +297,7 @@ pub fn contrast(one: &[u8], other: &[u8]) -> (usize, [String; 2]) {
 }
 
 /// A range of byte counts, in words.
-pub fn in_words(lengths: &RangeInclusive<u64>) -> String {
+fn in_words(lengths: &RangeInclusive<u64>) -> String {
     let (least, most) = (lengths.start(), lengths.end());
     if least == most {
         least.to_string()

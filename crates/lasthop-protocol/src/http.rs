@@ -15,7 +15,7 @@ use serde::{
 };
 
 use super::{
-    check::{BodyCheck, Expected, in_words, is_redirect},
+    check::{BodyCheck, Expected, FAULTY_BODY_MAX, is_redirect},
     checked::Replies,
     chunked::Chunked,
     content::Content,
@@ -607,8 +607,6 @@ fn or_none(value: String) -> Vec<u8> {
 /// Maximum bytes of a reply's status line and headers, including interim replies (1xx) before it.
 pub(crate) const HEAD_MAX: usize = 64 * 1024;
 pub(crate) const HEADERS_MAX: usize = 128;
-/// Maximum bytes of the body of a wrong reply that are read to keep its connection.
-pub(crate) const FAULTY_BODY_MAX: u64 = 1024 * 1024;
 
 /// Request and expectations, shared by all connections of a thread.
 struct Requests {
@@ -812,7 +810,7 @@ impl HttpReplies {
             self.chunked.reset();
             ReplyState::Chunked
         } else if let Some(left) = head.length {
-            self.check_length(left)?;
+            self.bound(left)?;
             if left == 0 {
                 ReplyState::Over
             } else {
@@ -823,18 +821,6 @@ impl HttpReplies {
             ReplyState::UntilClose
         };
         Ok(())
-    }
-
-    /// Refuses an impossible length at once, however long the body is.
-    fn check_length(&self, length: u64) -> Result<(), Failure> {
-        let expected = &self.requests.expected;
-        match (expected.lengths(), &self.fault) {
-            (_, Some(fault)) if length > FAULTY_BODY_MAX => Err(fault.clone()),
-            (Some(want), None) if !want.contains(&length) && length > FAULTY_BODY_MAX => Err(Failure::content(
-                format!("the body has {length} bytes, expected {}", in_words(&want)),
-            )),
-            _ => Ok(()),
-        }
     }
 
     fn take_body(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
@@ -871,21 +857,16 @@ impl HttpReplies {
                 bytes.len()
             }
         };
-        self.bound_body()?;
+        self.bound(self.body.received())?;
         Ok(used)
     }
 
-    /// Limits the body of a wrong reply, and a body longer than expected.
-    fn bound_body(&self) -> Result<(), Failure> {
-        let expected = &self.requests.expected;
-        let received = self.body.received();
-        match (&self.fault, expected.lengths()) {
-            (Some(fault), _) if received > FAULTY_BODY_MAX => Err(self.body.explained(fault.clone())),
-            (_, Some(want)) if received > want.end().saturating_add(FAULTY_BODY_MAX) => Err(Failure::content(format!(
-                "the body has more than {received} bytes, expected {}",
-                in_words(&want)
-            ))),
-            _ => Ok(()),
+    /// Limits the body, whose length the head states or of which so much has come.
+    fn bound(&self, length: u64) -> Result<(), Failure> {
+        match &self.fault {
+            Some(fault) if length > FAULTY_BODY_MAX => Err(self.body.explained(fault.clone())),
+            Some(_) => Ok(()),
+            None => self.requests.expected.bound(length),
         }
     }
 }

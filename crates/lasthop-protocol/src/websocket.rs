@@ -21,7 +21,7 @@ use lasthop_trial::{
 };
 
 use super::{
-    check::{BodyCheck, Expected, in_words},
+    check::{BodyCheck, Expected},
     escaped::Escaped,
     exact::Exact,
     exchange::{Done, Exchange, Factory, Progress, Run, excerpt},
@@ -481,17 +481,6 @@ impl Shared {
         let text = format!("the reply is {}, expected {}", named(kind), named(wanted));
         Some(Failure::content(text))
     }
-
-    /// Refuses a reply that is too long to be correct.
-    fn bound(&self, length: u64) -> Result<(), Failure> {
-        match self.expected.lengths() {
-            Some(want) if length > want.end().saturating_add(http::FAULTY_BODY_MAX) => Err(Failure::content(format!(
-                "the reply has {length} bytes or more, expected {}",
-                in_words(&want)
-            ))),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// In words: a message whose first frame is of this kind.
@@ -598,7 +587,7 @@ impl Conversation {
             return Ok(());
         }
         let length = self.body.received().saturating_add(head.length);
-        self.shared.bound(length)
+        self.shared.expected.bound(length)
     }
 
     /// Acts on a complete control frame.
