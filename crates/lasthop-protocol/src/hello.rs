@@ -1,12 +1,15 @@
 //! The server speaks first and closes: one request is one connection.
 
-use lasthop_trial::{address::Endpoint, failure::Failure, options::within};
+use lasthop_trial::{address::Endpoint, options::within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    exchange::{Done, Exchange, Factory, Progress, excerpt},
+    delimiter::End,
+    escaped::Escaped,
+    exchange::Factory,
     kind::{Protocol, ProtocolKind, ProtocolSpec, Usage},
+    raw::{Raw, RawExpect},
 };
 use crate::location::Location;
 
@@ -51,9 +54,14 @@ impl ProtocolSpec for Hello {
         within("length of the expected text", self.expect.len() as u64, 1, 1 << 20)
     }
 
-    fn factory(&self, _: Usage) -> Factory {
-        let hello = self.clone();
-        Factory::new(move || HelloExchange::new(&hello))
+    fn factory(&self, usage: Usage) -> Factory {
+        let raw = Raw {
+            greeting: Vec::new(),
+            send: Escaped::default(),
+            end: End::Close,
+            expect: RawExpect::Reply(Escaped(self.expect.clone().into_bytes())),
+        };
+        raw.factory(usage)
     }
 
     fn checked(&self, _: &dyn Fn(u64) -> String) -> String {
@@ -69,84 +77,31 @@ impl ProtocolSpec for Hello {
     }
 }
 
-pub struct HelloExchange {
-    expect: Vec<u8>,
-    received: usize,
-}
-
-impl HelloExchange {
-    pub fn new(hello: &Hello) -> Self {
-        Self {
-            expect: hello.expect.clone().into_bytes(),
-            received: 0,
-        }
-    }
-}
-
-impl Exchange for HelloExchange {
-    fn begin(&mut self) {
-        self.received = 0;
-    }
-
-    fn request(&self) -> &[u8] {
-        &[]
-    }
-
-    fn receive(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        if !self.expect[self.received..].starts_with(bytes) {
-            return Err(Failure::content(format!(
-                "got {} after {} right bytes of the {} expected",
-                excerpt(bytes),
-                self.received,
-                self.expect.len()
-            )));
-        }
-        self.received += bytes.len();
-        Ok(Progress::More)
-    }
-
-    fn end(&mut self) -> Result<Done, Failure> {
-        if self.received < self.expect.len() {
-            let text = format!("the peer closed after {} of {} bytes", self.received, self.expect.len());
-            return Err(Failure::reset(text));
-        }
-        Ok(Done {
-            used: 0,
-            keep: false,
-            payload: self.received as u64,
-            fault: None,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lasthop_trial::result::ErrorClass;
 
-    use super::{super::exchange::testing::same_at_every_cut, *};
+    use super::{
+        super::exchange::testing::{exchange, same_at_every_cut},
+        *,
+    };
 
     fn outcome(reply: &str) -> Result<u64, ErrorClass> {
-        let mut exchange = HelloExchange::new(&Hello {
+        let hello = Hello {
             expect: "Hello there!".to_owned(),
-        });
-        // The message of a failure counts the right bytes before the wrong piece, and so depends on the pieces: compare
-        // exactly only if the reply is right.
-        if "Hello there!".starts_with(reply) {
-            return same_at_every_cut(&mut exchange, reply.as_bytes())
-                .map(|done| done.0)
-                .map_err(|error| error.class);
-        }
-        super::super::exchange::testing::feed(&mut exchange, &[reply.as_bytes()])
-            .map(|done| done.0)
-            .map_err(|error| error.class)
+        };
+        let (payload, keep, fault) =
+            same_at_every_cut(&mut *exchange(&hello), reply.as_bytes()).map_err(|error| error.class)?;
+        assert!(!keep, "a connection for each text");
+        fault.map_or(Ok(payload), |fault| Err(fault.class))
     }
 
     #[test]
     fn only_the_whole_text_is_right() {
         assert_eq!(outcome("Hello there!"), Ok(12));
-        assert_eq!(outcome("Hello"), Err(ErrorClass::Reset));
         assert_eq!(outcome(""), Err(ErrorClass::Reset));
-        assert_eq!(outcome("Hello there!!"), Err(ErrorClass::WrongContent));
-        assert_eq!(outcome("Jello there!"), Err(ErrorClass::WrongContent));
+        for wrong in ["Hello", "Hello there!!", "Jello there!"] {
+            assert_eq!(outcome(wrong), Err(ErrorClass::WrongContent), "{wrong}");
+        }
     }
 }
