@@ -191,11 +191,7 @@ impl Alike {
 
     /// Number of fixed bytes.
     pub fn checked(&self) -> u64 {
-        let texts = self.0.iter().map(|piece| match piece {
-            Piece::Text(text) => text.0.len() as u64,
-            Piece::Part(_) => 0,
-        });
-        texts.sum()
+        fixed(&self.0)
     }
 
     /// Whether a check must look beyond the length.
@@ -241,8 +237,11 @@ impl Alike {
                     at += same;
                 }
                 Piece::Part(part) => {
-                    let fixed = Self(self.0[index + 1..].to_vec()).checked() as usize;
-                    let length = part.is.extent(rest, if part.is == PartKind::Bytes { fixed } else { 0 });
+                    let fixed = match part.is {
+                        PartKind::Bytes => fixed(&self.0[index + 1..]) as usize,
+                        _ => 0,
+                    };
+                    let length = part.is.extent(rest, fixed);
                     let fits = |length: &usize| (part.least..=part.most).contains(&(*length as u64));
                     let Some(length) = length.filter(fits) else {
                         return Err((at, Cow::Borrowed(part.is.in_words().as_bytes())));
@@ -290,6 +289,15 @@ impl Alike {
         };
         format!("not checked of the {what}: {}{more}, which {changed}", named.join(", "))
     }
+}
+
+/// Number of fixed bytes.
+fn fixed(pieces: &[Piece]) -> u64 {
+    let texts = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text.0.len() as u64,
+        Piece::Part(_) => 0,
+    });
+    texts.sum()
 }
 
 fn longest(seen: u64) -> u64 {
