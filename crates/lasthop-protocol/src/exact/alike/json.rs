@@ -1,112 +1,41 @@
-//! Replies as JSON: fixed and changing values in a fixed form.
+//! Replies as JSON: fixed and changing values in a fixed form. `serde_json` reads them, one level at a time.
+
+use std::collections::HashMap;
+
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, value::RawValue};
 
 use super::{Alike, PartKind};
 
-/// Maximum depth; deeper documents do not count as JSON.
+/// Maximum depth; what is deeper is one value, whatever its form.
 const DEPTH_MAX: u32 = 64;
 
-/// A value and the bytes around it.
-struct Node<'a> {
-    text: &'a [u8],
-    inner: Inner<'a>,
-}
+/// The texts before each value of an object or a list, including names, and after the last value; and the values.
+type Within<'a> = (Vec<&'a str>, Vec<&'a str>);
 
-enum Inner<'a> {
-    String,
-    Number,
-    /// `true`, `false` or `null`.
-    Word,
-    /// An object or a list: the bytes before each value, including keys, and the bytes after the last value.
-    Within {
-        between: Vec<&'a [u8]>,
-        values: Vec<Node<'a>>,
-    },
-}
-
-/// Reads JSON values.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+/// Takes an object or a list apart. Of values with the same name, all but the last belong to the texts.
+fn within(text: &str, depth: u32) -> Option<Within<'_>> {
+    if depth >= DEPTH_MAX {
+        return None;
     }
-
-    fn skip_space(&mut self) {
-        while self
-            .peek()
-            .is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
-        {
-            self.at += 1;
-        }
+    let mut values: Vec<&RawValue> = if text.starts_with('{') {
+        let named: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+        named.into_values().collect()
+    } else {
+        serde_json::from_str(text).ok()?
+    };
+    // Each value is a part of the text, so that its address tells its place.
+    values.sort_by_key(|value| value.get().as_ptr());
+    let values: Vec<&str> = values.into_iter().map(RawValue::get).collect();
+    let mut between = Vec::new();
+    let mut from = 0;
+    for value in &values {
+        let at = value.as_ptr().addr() - text.as_ptr().addr();
+        between.push(&text[from..at]);
+        from = at + value.len();
     }
-
-    fn skip_string(&mut self) -> Option<()> {
-        self.at += 1;
-        self.at += string(&self.bytes[self.at..])? + 1;
-        Some(())
-    }
-
-    fn value(&mut self, depth: u32) -> Option<Node<'a>> {
-        let from = self.at;
-        let inner = match self.peek()? {
-            b'"' => {
-                self.skip_string()?;
-                Inner::String
-            }
-            open @ (b'{' | b'[') if depth < DEPTH_MAX => self.within(open, depth)?,
-            _ => {
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-                let length = self.bytes[from..].iter().take_while(|byte| is_part(byte)).count();
-                let word = &self.bytes[from..from + length];
-                self.at += length;
-                if matches!(word, b"true" | b"false" | b"null") {
-                    Inner::Word
-                } else {
-                    let text = std::str::from_utf8(word).ok()?;
-                    let is_number = begins_number(word) && text.parse::<f64>().is_ok();
-                    is_number.then_some(Inner::Number)?
-                }
-            }
-        };
-        let text = &self.bytes[from..self.at];
-        Some(Node { text, inner })
-    }
-
-    fn within(&mut self, open: u8, depth: u32) -> Option<Inner<'a>> {
-        let close = if open == b'{' { b'}' } else { b']' };
-        let (mut between, mut values) = (Vec::new(), Vec::new());
-        let mut from = self.at;
-        self.at += 1;
-        self.skip_space();
-        if self.peek()? != close {
-            loop {
-                self.skip_space();
-                if open == b'{' {
-                    (self.peek()? == b'"').then_some(())?;
-                    self.skip_string()?;
-                    self.skip_space();
-                    (self.peek()? == b':').then_some(())?;
-                    self.at += 1;
-                    self.skip_space();
-                }
-                between.push(&self.bytes[from..self.at]);
-                values.push(self.value(depth + 1)?);
-                from = self.at;
-                self.skip_space();
-                match self.peek()? {
-                    b',' => self.at += 1,
-                    byte if byte == close => break,
-                    _ => return None,
-                }
-            }
-        }
-        self.at += 1;
-        between.push(&self.bytes[from..self.at]);
-        Some(Inner::Within { between, values })
-    }
+    between.push(&text[from..]);
+    Some((between, values))
 }
 
 /// Length of a string, given the bytes after its first quotation mark; without the second mark.
@@ -124,42 +53,41 @@ pub fn string(bytes: &[u8]) -> Option<usize> {
 
 /// Length of the value that `bytes` begin with.
 pub fn value(bytes: &[u8]) -> Option<usize> {
-    let mut reader = Reader { bytes, at: 0 };
-    reader.value(0)?;
-    Some(reader.at)
+    bytes.first().filter(|first| !first.is_ascii_whitespace())?;
+    let mut values = Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    Some(values.byte_offset())
 }
 
 pub fn begins_number(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
 }
 
-/// A complete object or list, with white space around it.
-fn document(bytes: &[u8]) -> Option<(usize, Node<'_>)> {
-    let mut reader = Reader { bytes, at: 0 };
-    reader.skip_space();
-    let from = reader.at;
-    reader.peek().filter(|byte| matches!(byte, b'{' | b'['))?;
-    let node = reader.value(0)?;
-    reader.skip_space();
-    (reader.at == bytes.len()).then_some((from, node))
+/// A complete object or list, between the white space before and after it.
+fn document(bytes: &[u8]) -> Option<[&str; 3]> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let value = serde_json::from_str::<&RawValue>(text).ok()?.get();
+    let (before, after) = text.split_once(value)?;
+    value.starts_with(['{', '[']).then_some([before, value, after])
 }
 
 /// The form of a document, without its values.
 pub fn skeleton(bytes: &[u8]) -> Option<Vec<u8>> {
-    fn add(node: &Node<'_>, to: &mut Vec<u8>) {
-        let Inner::Within { between, values } = &node.inner else {
+    fn add(value: &str, depth: u32, to: &mut Vec<u8>) {
+        let Some((between, values)) = within(value, depth) else {
             return;
         };
         let mut values = values.iter();
         for text in between {
-            to.extend_from_slice(text);
+            to.extend_from_slice(text.as_bytes());
             if let Some(value) = values.next() {
-                add(value, to);
+                add(value, depth + 1, to);
             }
         }
     }
+    let [_, value, _] = document(bytes)?;
     let mut skeleton = Vec::new();
-    add(&document(bytes)?.1, &mut skeleton);
+    add(value, 0, &mut skeleton);
     Some(skeleton)
 }
 
@@ -167,74 +95,54 @@ pub fn skeleton(bytes: &[u8]) -> Option<Vec<u8>> {
 pub fn common(replies: &[&[u8]]) -> Option<Alike> {
     let read: Option<Vec<_>> = replies.iter().map(|reply| document(reply)).collect();
     let read = read?;
-    let before: Vec<&[u8]> = replies
-        .iter()
-        .zip(&read)
-        .map(|(reply, (from, _))| &reply[..*from])
-        .collect();
-    let after = |(reply, (from, node)): (&&'_ [u8], &(usize, Node<'_>))| reply.len() - from - node.text.len();
-    let after: Vec<usize> = replies.iter().zip(&read).map(after).collect();
-    let ends: Vec<&[u8]> = replies
-        .iter()
-        .zip(&after)
-        .map(|(reply, length)| &reply[reply.len() - length..])
-        .collect();
-    let is_same = |texts: &[&[u8]]| texts.iter().all(|text| *text == texts[0]);
-    if !is_same(&before) || !is_same(&ends) {
+    let [before, _, after] = read[0];
+    if read.iter().any(|other| (other[0], other[2]) != (before, after)) {
         return None;
     }
-    let nodes: Vec<&Node<'_>> = read.iter().map(|(_, node)| node).collect();
+    let values: Vec<&str> = read.iter().map(|document| document[1]).collect();
     let mut alike = Alike::default();
-    alike.text(before[0]);
-    add(&mut alike, &nodes);
-    alike.text(ends[0]);
+    alike.text(before.as_bytes());
+    add(&mut alike, &values, 0);
+    alike.text(after.as_bytes());
     Some(alike)
 }
 
-fn add(alike: &mut Alike, nodes: &[&Node<'_>]) {
-    let first = nodes[0];
-    let all = |is: fn(&Node<'_>) -> bool| nodes.iter().all(|node| is(node));
-    if nodes.iter().all(|node| node.text == first.text) {
-        return alike.text(first.text);
+fn add(alike: &mut Alike, values: &[&str], depth: u32) {
+    let first = values[0].as_bytes();
+    let texts = values.iter().map(|value| value.as_bytes());
+    let all = |is: fn(&[u8]) -> bool| texts.clone().all(is);
+    if texts.clone().all(|text| text == first) {
+        return alike.text(first);
     }
-    if all(|node| matches!(node.inner, Inner::String)) {
+    if all(|text| text[0] == b'"') {
         alike.text(b"\"");
-        alike.part(
-            PartKind::String,
-            nodes.iter().map(|node| &node.text[1..node.text.len() - 1]),
-        );
+        alike.part(PartKind::String, texts.map(|text| &text[1..text.len() - 1]));
         return alike.text(b"\"");
     }
-    if let Some((between, values)) = alike_within(nodes) {
+    if let Some((between, values)) = alike_within(values, depth) {
         for (index, text) in between.iter().enumerate() {
-            alike.text(text);
+            alike.text(text.as_bytes());
             if let Some(values) = values.get(index) {
-                add(alike, values);
+                add(alike, values, depth + 1);
             }
         }
         return;
     }
-    let kind = match first.text[0] {
-        b'{' if all(|node| node.text[0] == b'{') => PartKind::Object,
-        b'[' if all(|node| node.text[0] == b'[') => PartKind::List,
-        _ if all(|node| matches!(node.inner, Inner::Number)) => PartKind::Number,
+    let kind = match first[0] {
+        b'{' if all(|text| text[0] == b'{') => PartKind::Object,
+        b'[' if all(|text| text[0] == b'[') => PartKind::List,
+        _ if all(begins_number) => PartKind::Number,
         _ => PartKind::Value,
     };
-    alike.part(kind, nodes.iter().map(|node| node.text));
+    alike.part(kind, texts);
 }
 
-type Within<'a, 'n> = (&'n [&'a [u8]], Vec<Vec<&'n Node<'a>>>);
-
-/// The bytes between the values of objects or lists of one form, and the values by place.
-fn alike_within<'a, 'n>(nodes: &[&'n Node<'a>]) -> Option<Within<'a, 'n>> {
-    let parts = |node: &'n Node<'a>| match &node.inner {
-        Inner::Within { between, values } => Some((between, values)),
-        _ => None,
-    };
-    let parts: Option<Vec<_>> = nodes.iter().map(|node| parts(node)).collect();
+/// The texts between the values of objects or lists of one form, and the values by place.
+fn alike_within<'a>(values: &[&'a str], depth: u32) -> Option<(Vec<&'a str>, Vec<Vec<&'a str>>)> {
+    let parts: Option<Vec<_>> = values.iter().map(|value| within(value, depth)).collect();
     let parts = parts?;
-    let (between, values) = parts[0];
-    let is_same = parts.iter().all(|(other, _)| *other == between);
-    let by_place = |place| parts.iter().map(|(_, values)| &values[place]).collect();
-    is_same.then(|| (&between[..], (0..values.len()).map(by_place).collect()))
+    let (between, values) = &parts[0];
+    let is_same = parts.iter().all(|(other, _)| other == between);
+    let by_place = |place| parts.iter().map(|(_, values)| values[place]).collect();
+    is_same.then(|| (between.clone(), (0..values.len()).map(by_place).collect()))
 }
