@@ -62,12 +62,8 @@ pub(crate) struct Line {
 
 impl Line {
     fn new(spec: &Spec, watch: Arc<Watch>) -> Result<Self, Failure> {
-        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-        let connector = connector.map_err(|cause| Failure::new(ErrorClass::Os, cause))?;
         Ok(Self {
-            connector: connector
-                .asking_for_tls(spec.protocol.tls_request())
-                .speaking(spec.protocol.application()),
+            connector: Connector::new(spec).map_err(|cause| Failure::new(ErrorClass::Os, cause))?,
             // A single request stands for a pipeline of them.
             spec: Spec {
                 pipeline: 1,

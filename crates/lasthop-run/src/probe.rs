@@ -58,7 +58,7 @@ fn get(spec: &Spec, path: &str, watch: &Arc<Watch>) -> Result<String, String> {
     if http.is_second() {
         return Err("a link can only be asked over HTTP/1".to_owned());
     }
-    let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts)?;
+    let connector = Connector::new(spec)?;
     let mut stream = connector
         .open(&Calls::default(), watch)
         .map_err(|failure| failure.to_string())?

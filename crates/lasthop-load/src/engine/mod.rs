@@ -76,11 +76,7 @@ impl Case {
     pub fn patient_prepare(spec: &Spec, tries: u32, mut go_on: impl FnMut() -> bool) -> Result<Self, CaseError> {
         spec.validate().map_err(|error| CaseError::new(Stage::Spec, error))?;
         raise_descriptor_limit(spec.connections)?;
-        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts);
-        let connector = connector.map_err(|error| CaseError::new(Stage::Spec, error))?;
-        let connector = connector
-            .asking_for_tls(spec.protocol.tls_request())
-            .speaking(spec.protocol.application());
+        let connector = Connector::new(spec).map_err(|error| CaseError::new(Stage::Spec, error))?;
         let receipts = receipts(spec)?;
         let mut probe = || {
             let probed = supervised(spec.timeouts, &mut go_on, |watch| {

@@ -2,10 +2,10 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
-use lasthop_protocol::tls_request::TlsRequest;
+use lasthop_protocol::{spec::Spec, tls_request::TlsRequest};
 use lasthop_system::clock;
 use lasthop_trial::{
-    address::{Endpoint, Transport},
+    address::Transport,
     failure::Failure,
     options::{SocketOptions, Timeouts},
 };
@@ -36,32 +36,23 @@ pub struct Opened {
 }
 
 impl Connector {
-    pub fn new(endpoint: &Endpoint, options: &SocketOptions, timeouts: Timeouts) -> Result<Self, String> {
-        let tls = endpoint.tls.as_ref().map(client_config).transpose()?;
+    pub fn new(spec: &Spec) -> Result<Self, String> {
+        let endpoint = &spec.endpoint;
+        let mut tls = endpoint.tls.as_ref().map(client_config).transpose()?;
+        // The application protocol's name in the handshake (ALPN), if it has one.
+        if let (Some((config, _)), Some(name)) = (&mut tls, spec.protocol.application()) {
+            Arc::make_mut(config).alpn_protocols = vec![name.to_vec()];
+        }
         Ok(Self {
             address: endpoint.address.socket_name()?,
             domain: endpoint.address.domain(),
             kind: endpoint.address.kind(),
-            options: options.clone(),
-            timeouts,
+            options: spec.socket.clone(),
+            timeouts: spec.timeouts,
+            tls_request: spec.protocol.tls_request().filter(|_| tls.is_some()),
             tls,
-            tls_request: None,
             channel: endpoint.address.channel(),
         })
-    }
-
-    /// Sends `request` in plaintext before a TLS handshake.
-    pub fn asking_for_tls(mut self, request: Option<TlsRequest>) -> Self {
-        self.tls_request = request.filter(|_| self.tls.is_some());
-        self
-    }
-
-    /// Names the application protocol in TLS handshakes (ALPN), if it has a name.
-    pub fn speaking(mut self, application: Option<&[u8]>) -> Self {
-        if let (Some((config, _)), Some(name)) = (&mut self.tls, application) {
-            Arc::make_mut(config).alpn_protocols = vec![name.to_vec()];
-        }
-        self
     }
 
     pub fn asks_for_tls(&self) -> bool {

@@ -378,7 +378,7 @@ impl MemcachedServer {
     /// Reads and writes of keys, counted by the server.
     fn counts(&self) -> (u64, u64) {
         let spec = spec(&self.endpoint, Protocol::from(asking(Asked::Get, None)));
-        let connector = Connector::new(&spec.endpoint, &spec.socket, spec.timeouts).unwrap();
+        let connector = Connector::new(&spec).unwrap();
         let ask = |watch: Arc<Watch>| -> Result<Vec<u8>, Failure> {
             let mut stream = connector.open(&Calls::default(), &watch)?.stream;
             stream.send_all(b"stats\r\nquit\r\n")?;
