@@ -1,7 +1,13 @@
 //! Many connections on one thread: one send and one receive per request, and one wait for all replies that have
 //! arrived.
 
-use std::{collections::VecDeque, io, mem, os::fd::AsRawFd as _, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    io, mem,
+    os::fd::AsRawFd as _,
+    sync::Arc,
+};
 
 use lasthop_protocol::{spec::Spec, wire::TrialPhases};
 use lasthop_system::clock;
@@ -15,7 +21,6 @@ use super::{
     backoff::Backoff,
     blocking::BUFFER,
     connection::{Connection, Reply, Step},
-    pauses::Pauses,
     poller::{Event, Poller, TICK},
 };
 use crate::{
@@ -115,7 +120,9 @@ struct ThreadState {
     looked: u64,
     /// Connections with unfinished work. The loop ends when there are none.
     active: usize,
-    pauses: Pauses,
+    /// Connections that pause after an error, by when their pause ends. A heap: the cost per turn of the loop depends
+    /// on how many pauses end, not on how many connections pause.
+    pauses: BinaryHeap<Reverse<(u64, usize)>>,
     /// Whether connections are only opened and left idle, outside a trial.
     only_open: bool,
 }
@@ -174,7 +181,8 @@ impl Epoll {
                 timeouts: spec.timeouts,
                 looked: 0,
                 active: 0,
-                pauses: Pauses::of(connections as usize),
+                // With room for all connections, so that no error allocates.
+                pauses: BinaryHeap::with_capacity(connections as usize),
                 only_open: false,
             },
         })
@@ -328,12 +336,8 @@ impl Epoll {
     /// Continues until at most `few` connections have unfinished work.
     fn turn_until_active(&mut self, few: usize) {
         while self.thread.active > few {
-            let pauses = &self.thread.pauses;
-            let left = if pauses.is_empty() {
-                None
-            } else {
-                pauses.left(clock::now())
-            };
+            let first = self.thread.pauses.peek();
+            let left = first.map(|Reverse((until, _))| until.saturating_sub(clock::now()));
             if let Err(error) = self.turn(left, |_| ()) {
                 self.thread.recorder.fail(&Failure::io("wait", &error), 1);
                 break;
@@ -517,13 +521,16 @@ impl Epoll {
     #[cold]
     fn end_pauses(&mut self) {
         let now = clock::now();
-        if self.thread.recorder.is_expired(now) {
-            while let Some(index) = self.thread.pauses.end_any() {
+        let is_expired = self.thread.recorder.is_expired(now);
+        while let Some(&Reverse((until, index))) = self.thread.pauses.peek()
+            && (is_expired || until <= now)
+        {
+            self.thread.pauses.pop();
+            if is_expired {
                 self.slots[index].retire(&mut self.thread);
+            } else {
+                self.launch(index, now);
             }
-        }
-        while let Some(index) = self.thread.pauses.end_due(now) {
-            self.launch(index, now);
         }
     }
 }
@@ -860,7 +867,7 @@ impl Slot {
             return self.retire(thread);
         }
         self.phase = Phase::Pausing;
-        thread.pauses.begin(index, now + self.backoff.next());
+        thread.pauses.push(Reverse((now + self.backoff.next(), index)));
     }
 
     fn close(&mut self) {

@@ -7,7 +7,6 @@ mod connection;
 mod epoll;
 mod error;
 mod one_way;
-mod pauses;
 mod poller;
 mod resend;
 mod worker;
