@@ -21,7 +21,7 @@ pub fn read(stream: &Stream, asked: &SocketOptions) -> io::Result<Proof> {
     let (family, peer_name) = match stream {
         Stream::Passed(passed) => passed.proof()?,
         // Neither end of a socketpair has a name; the kernel's name of the descriptor takes its place.
-        _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.fd())?),
+        _ if peer.is_unnamed() => (Transport::Socketpair.name(), transport::name_of(stream.socket())?),
         _ => (address::family(peer.domain(), kind), peer_name(&peer)),
     };
     let (tls_version, tls_cipher) = session(stream);

@@ -5,7 +5,6 @@ use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
     io, mem,
-    os::fd::AsRawFd as _,
     sync::Arc,
 };
 
@@ -550,7 +549,7 @@ impl Slot {
         self.token += PLACE + 1;
         // Only after `connect`, because an unconnected TCP socket reports a hang-up. Nothing is missed: adding a
         // descriptor reports its current state.
-        let added = thread.poller.add(socket.as_raw_fd(), self.token, self.writable_asked);
+        let added = thread.poller.add(&socket, self.token, self.writable_asked);
         added.map_err(|error| Failure::connect(&error))?;
         self.opening = Opening {
             socket: Some(socket),
@@ -697,7 +696,7 @@ impl Slot {
             return Ok(());
         };
         self.writable_asked = wanted;
-        let changed = thread.poller.modify(stream.fd(), self.token, wanted);
+        let changed = thread.poller.modify(stream.socket(), self.token, wanted);
         changed.map_err(|error| Failure::io("wait", &error))
     }
 
@@ -708,7 +707,7 @@ impl Slot {
         let Some(stream) = self.connection.stream.as_ref().filter(is_late) else {
             return Ok(false);
         };
-        let reported = thread.poller.modify(stream.fd(), self.token, self.writable_asked);
+        let reported = thread.poller.modify(stream.socket(), self.token, self.writable_asked);
         reported.map_err(|error| Failure::io("wait", &error))?;
         Ok(true)
     }

@@ -2,7 +2,12 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use rustix::{
+    event::epoll::{self, CreateFlags, EventData, EventFlags},
+    time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime},
 };
 
 use crate::transport::Calls;
@@ -32,59 +37,60 @@ pub struct Poller {
 
 impl Poller {
     pub fn new(calls: Calls) -> io::Result<Self> {
-        // SAFETY: the call has no preconditions.
-        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the call has no preconditions.
-        let timer =
-            owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-        let poller = Self {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
+        calls.add(1);
+        epoll::add(&epoll, &timer, EventData::new_u64(TICK), EventFlags::IN)?;
+        Ok(Self {
             epoll,
             timer,
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             calls,
             fine: true,
-        };
-        let timer = poller.timer.as_raw_fd();
-        poller.control(libc::EPOLL_CTL_ADD, timer, TICK, libc::EPOLLIN as u32)?;
-        Ok(poller)
+        })
     }
 
     /// Makes the timer report [`TICK`] every `nanoseconds`; 0 stops it.
     pub fn tick_every(&self, nanoseconds: u64) -> io::Result<()> {
         self.calls.add(1);
         let time = timespec(nanoseconds);
-        let setting = libc::itimerspec {
+        let setting = Itimerspec {
             it_interval: time,
             it_value: time,
         };
-        // SAFETY: `setting` is valid; the old setting is not asked for.
-        let result =
-            unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
-        checked(result).map(drop)
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting)?;
+        Ok(())
     }
 
     /// Acknowledges a tick, so that the next one is reported.
     pub fn tick_seen(&self) {
         self.calls.add(1);
-        let mut count = [0_u8; 8];
-        // SAFETY: eight writable bytes, as a timer wants them; a failed read means that there was no tick.
-        unsafe { libc::read(self.timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // The eight bytes that a timer wants; a failed read means that there was no tick.
+        let _ = rustix::io::read(&self.timer, &mut [0_u8; 8]);
     }
 
     /// Registers a socket. Each change is reported once (edge-triggered), writability only if `writable`.
-    pub fn add(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, flags(writable))
-    }
-
-    pub fn modify(&self, fd: RawFd, token: u64, writable: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, flags(writable))
-    }
-
-    fn control(&self, operation: libc::c_int, fd: RawFd, token: u64, events: u32) -> io::Result<()> {
+    pub fn add(&self, socket: impl AsFd, token: u64, writable: bool) -> io::Result<()> {
         self.calls.add(1);
-        let mut event = libc::epoll_event { events, u64: token };
-        // SAFETY: both descriptors are open and `event` is valid.
-        checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
+        Ok(epoll::add(
+            &self.epoll,
+            socket,
+            EventData::new_u64(token),
+            flags(writable),
+        )?)
+    }
+
+    pub fn modify(&self, socket: impl AsFd, token: u64, writable: bool) -> io::Result<()> {
+        self.calls.add(1);
+        Ok(epoll::modify(
+            &self.epoll,
+            socket,
+            EventData::new_u64(token),
+            flags(writable),
+        )?)
     }
 
     /// Waits for events, for `nanoseconds` or without limit. Returns their number.
@@ -155,16 +161,15 @@ fn coarse(nanoseconds: u64) -> libc::c_int {
     libc::c_int::try_from(nanoseconds / 1_000_000).unwrap_or(libc::c_int::MAX)
 }
 
-fn flags(writable: bool) -> u32 {
+fn flags(writable: bool) -> EventFlags {
     // Edge-triggered: otherwise every wait would report that sockets have room to write.
-    let read = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
-    let write = if writable { libc::EPOLLOUT } else { 0 };
-    (read | write) as u32
+    let read = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    if writable { read | EventFlags::OUT } else { read }
 }
 
-fn timespec(nanoseconds: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as _,
         tv_nsec: (nanoseconds % 1_000_000_000) as _,
     }
 }
@@ -175,10 +180,4 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     } else {
         Ok(result)
     }
-}
-
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    let fd = checked(fd)?;
-    // SAFETY: the descriptor was created just now and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -7,7 +7,7 @@ mod socket;
 mod tls;
 mod watch;
 
-use std::{io, os::fd::AsRawFd as _};
+use std::io;
 
 pub use channel::{Passed, name_of, offer};
 pub use connector::{Connector, Opened};
@@ -130,10 +130,6 @@ impl Stream {
             Self::Passed(passed) => passed.wait(what),
             other => other.socket().wait(what, nanoseconds),
         }
-    }
-
-    pub fn fd(&self) -> i32 {
-        self.socket().as_raw_fd()
     }
 
     /// Whether an idle connection is open and the peer has sent nothing.

@@ -298,7 +298,7 @@ impl Passed {
             Medium::Pipe { read, .. } => read.as_fd(),
             Medium::Memory(memory) => memory.file(),
         };
-        let name = name_of(fd.as_raw_fd())?;
+        let name = name_of(fd)?;
         let is_pipe = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Fifo;
         let family = if is_pipe {
             Transport::Pipe.name()
@@ -319,7 +319,8 @@ impl Drop for Passed {
 }
 
 /// The kernel's name of a descriptor.
-pub fn name_of(fd: RawFd) -> io::Result<String> {
+pub fn name_of(fd: impl AsFd) -> io::Result<String> {
+    let fd = fd.as_fd().as_raw_fd();
     Ok(fs::read_link(format!("/proc/self/fd/{fd}"))?.display().to_string())
 }
 
