@@ -228,10 +228,7 @@ fn drive(arguments: &args::DriveArgs) -> Result<(), CliError> {
         None => lasthop_load::drive::serve(input, output).or_failed(),
         Some(json) => {
             let foreign: lasthop_classic::drive::Foreign = serde_json::from_str(json).or_usage()?;
-            let gauge = |spec: &lasthop_protocol::Spec| {
-                lasthop_load::drive::gauge(spec).map_err(|error| (error.stage, error.cause))
-            };
-            foreign.serve(input, output, &gauge).or_failed()
+            foreign.serve(input, output, &lasthop_load::drive::gauge).or_failed()
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use lasthop_model::driver::ToolChoice;
 use lasthop_protocol::{
     spec::Spec,
-    wire::{self, Reply, Request, Stage, TrialPhases},
+    wire::{self, CaseError, Stage, TrialPhases},
 };
 use lasthop_trial::{
     TrialResult,
@@ -39,8 +39,8 @@ pub struct Foreign {
 }
 
 /// Verifies the replies of a case. Returns the proof of its transport, and correct replies per second, which give the
-/// number of requests for a tool that stops by count. On failure, returns the stage and the cause.
-pub type Gauge<'a> = &'a dyn Fn(&Spec) -> Result<(Proof, f64), (Stage, String)>;
+/// number of requests for a tool that stops by count.
+pub type Gauge<'a> = &'a dyn Fn(&Spec) -> Result<(Proof, f64), CaseError>;
 
 /// A prepared case.
 struct Prepared {
@@ -49,71 +49,29 @@ struct Prepared {
     rate: f64,
 }
 
-/// The stage and the cause of a failed request.
-struct Failed(Stage, String);
-
 impl Foreign {
     /// Serves until the input ends.
     ///
     /// # Errors
-    /// A line is invalid or cannot be exchanged. A case that fails is a reply, not an error.
-    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write, gauge: Gauge<'_>) -> io::Result<()> {
-        let driver = self.choice.tool.clone();
-        wire::write_line(
-            &mut output,
-            &Reply::Hello {
-                protocol: wire::VERSION,
-                driver,
-                version: self.version.clone(),
-            },
-        )?;
-        let mut cases = BTreeMap::new();
-        while let Some(request) = wire::read_line(&mut input)? {
-            wire::write_line(&mut output, &self.answer(&mut cases, request, gauge))?;
-        }
-        Ok(())
+    ///
+    /// Those of [`wire::serve`].
+    pub fn serve(&self, input: impl BufRead, output: impl Write, gauge: Gauge<'_>) -> io::Result<()> {
+        wire::serve(
+            input,
+            output,
+            &self.choice.tool,
+            &self.version,
+            |spec| self.prepare(spec, gauge),
+            |prepared, phases, _| self.trial(prepared, phases),
+        )
     }
 
-    fn answer(&self, cases: &mut BTreeMap<String, Prepared>, request: Request, gauge: Gauge<'_>) -> Reply {
-        let failed = |case, Failed(stage, cause)| Reply::Failed { case, stage, cause };
-        match request {
-            Request::Prepare { case, spec } => match self.prepare(*spec, gauge) {
-                Ok((prepared, proof)) => {
-                    cases.insert(case.clone(), prepared);
-                    Reply::Prepared { case, proof }
-                }
-                Err(cause) => failed(case, cause),
-            },
-            Request::Trial { case, phases, .. } => {
-                let Some(prepared) = cases.get_mut(&case) else {
-                    let cause = format!("no case `{case}` is prepared");
-                    return Reply::Failed {
-                        case,
-                        stage: Stage::Trial,
-                        cause,
-                    };
-                };
-                match self.trial(prepared, phases) {
-                    Ok(result) => Reply::Trial {
-                        case,
-                        result: Box::new(result),
-                    },
-                    Err(cause) => failed(case, cause),
-                }
-            }
-            Request::Close { case } => {
-                cases.remove(&case);
-                Reply::Closed { case }
-            }
-        }
-    }
-
-    fn tool(&self) -> Result<&'static Tool, Failed> {
-        named(&self.choice.tool).map_err(|cause| Failed(Stage::Spec, cause))
+    fn tool(&self) -> Result<&'static Tool, CaseError> {
+        named(&self.choice.tool).map_err(|cause| CaseError::new(Stage::Spec, cause))
     }
 
     /// Checks that the tool can drive the case, and that the replies are right.
-    fn prepare(&self, spec: Spec, gauge: Gauge<'_>) -> Result<(Prepared, Proof), Failed> {
+    fn prepare(&self, spec: Spec, gauge: Gauge<'_>) -> Result<(Prepared, Proof), CaseError> {
         let order = Order {
             spec: &spec,
             seconds: 1,
@@ -123,13 +81,13 @@ impl Foreign {
         };
         self.tool()?
             .arguments(&order)
-            .map_err(|cause| Failed(Stage::Spec, cause))?;
-        let (proof, rate) = gauge(&spec).map_err(|(stage, cause)| Failed(stage, cause))?;
+            .map_err(|cause| CaseError::new(Stage::Spec, cause))?;
+        let (proof, rate) = gauge(&spec)?;
         Ok((Prepared { rate, spec }, proof))
     }
 
     /// Runs a trial. It includes the warm-up, because none of these tools excludes it.
-    fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, Failed> {
+    fn trial(&self, prepared: &mut Prepared, phases: TrialPhases) -> Result<TrialResult, CaseError> {
         let seconds = Duration::from_nanos(phases.measure_ns).as_secs().max(1);
         let count = self
             .choice
@@ -143,7 +101,7 @@ impl Foreign {
             flags: &self.choice.flags,
             scratch: &self.scratch,
         };
-        let result = run(self.tool()?, &self.program, &order).map_err(|cause| Failed(Stage::Trial, cause))?;
+        let result = run(self.tool()?, &self.program, &order).map_err(|cause| CaseError::new(Stage::Trial, cause))?;
         if result.requests > 0 {
             // From now on the tool's own speed: the gauge measured lasthop's engine.
             prepared.rate = result.throughput();
@@ -248,12 +206,12 @@ mod tests {
             scratch: "/nonexistent".into(),
         };
         let refused = |spec| foreign.prepare(spec, &|_| panic!("it was opened")).err().unwrap();
-        let Failed(stage, cause) = refused(spec("postgres://u@127.0.0.1/d", &json!({})));
+        let CaseError { stage, cause, .. } = refused(spec("postgres://u@127.0.0.1/d", &json!({})));
         assert_eq!(
             (stage, cause.as_str()),
             (Stage::Spec, "wrk speaks HTTP, but the case's protocol is PostgreSQL")
         );
-        let Failed(_, unix) = refused(spec("http+unix:/x:/", &json!({})));
-        assert!(unix.contains("cannot open a Unix socket"), "{unix}");
+        let unix = refused(spec("http+unix:/x:/", &json!({})));
+        assert!(unix.cause.contains("cannot open a Unix socket"), "{unix}");
     }
 }

@@ -1,13 +1,10 @@
 //! The serving side of `lasthop drive`: requests in, replies out, one JSON object a line.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, Write},
-};
+use std::io::{self, BufRead, Write};
 
 use lasthop_protocol::{
     spec::Spec,
-    wire::{self, Reply, Request, Stage, TrialPhases},
+    wire::{self, TrialPhases},
 };
 use lasthop_trial::{
     TrialResult,
@@ -24,54 +21,21 @@ use crate::{
 ///
 /// # Errors
 ///
-/// A line cannot be read, understood or written. A failed case is a reply, not an error.
-pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    let hello = Reply::Hello {
-        protocol: wire::VERSION,
-        driver: "lasthop".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    wire::write_line(&mut output, &hello)?;
-    let mut cases = BTreeMap::new();
+/// Those of [`wire::serve`].
+pub fn serve(input: impl BufRead, output: impl Write) -> io::Result<()> {
     let mut speedometer = Speedometer::default();
-    while let Some(request) = wire::read_line(&mut input)? {
-        wire::write_line(&mut output, &answer(&mut cases, &mut speedometer, request))?;
-    }
-    Ok(())
-}
-
-fn answer(cases: &mut BTreeMap<String, Case>, speedometer: &mut Speedometer, request: Request) -> Reply {
-    match request {
-        Request::Prepare { case, spec } => {
-            // Preparing a case again closes its old connections first.
-            cases.remove(&case);
-            match Case::prepare(&spec) {
-                Ok(prepared) => {
-                    let proof = prepared.proof().clone();
-                    cases.insert(case.clone(), prepared);
-                    Reply::Prepared { case, proof }
-                }
-                Err(error) => failed(case, error),
-            }
-        }
-        Request::Trial { case, phases, stages } => {
-            let result = match cases.get_mut(&case) {
-                Some(prepared) => trial(prepared, speedometer, phases, &stages),
-                None => Err(CaseError::new(Stage::Trial, format!("no case `{case}` is prepared"))),
-            };
-            match result {
-                Ok(result) => Reply::Trial {
-                    case,
-                    result: Box::new(result),
-                },
-                Err(error) => failed(case, error),
-            }
-        }
-        Request::Close { case } => {
-            cases.remove(&case);
-            Reply::Closed { case }
-        }
-    }
+    wire::serve(
+        input,
+        output,
+        "lasthop",
+        env!("CARGO_PKG_VERSION"),
+        |spec| {
+            let case = Case::prepare(&spec)?;
+            let proof = case.proof().clone();
+            Ok((case, proof))
+        },
+        |case, phases, stages| trial(case, &mut speedometer, phases, stages),
+    )
 }
 
 /// Runs a short trial for a driver that does not verify replies itself. Returns the proof of the connection and correct
@@ -106,12 +70,4 @@ fn trial(
         }),
         ..result
     })
-}
-
-fn failed(case: String, error: CaseError) -> Reply {
-    Reply::Failed {
-        case,
-        stage: error.stage,
-        cause: error.cause,
-    }
 }

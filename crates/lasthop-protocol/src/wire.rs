@@ -6,11 +6,15 @@
 //! History of [`VERSION`]:
 //! - 1: prepare, trial, close.
 
-use std::io::{self, BufRead, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, Write},
+};
 
 use lasthop_trial::{
+    failure::Failure,
     options::LoadStage,
-    result::{Proof, TrialResult},
+    result::{ErrorClass, Proof, TrialResult},
 };
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -101,6 +105,37 @@ pub enum Stage {
     Trial,
 }
 
+/// The error of a case that cannot be driven, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct CaseError {
+    pub stage: Stage,
+    /// What happened, as a lower-case fragment.
+    pub cause: String,
+    /// The class of the error, if a connection or a reply failed.
+    pub class: Option<ErrorClass>,
+}
+
+impl CaseError {
+    /// An error without a class.
+    pub fn new(stage: Stage, cause: impl ToString) -> Self {
+        Self {
+            stage,
+            cause: cause.to_string(),
+            class: None,
+        }
+    }
+
+    /// The error of a failed connection or reply.
+    pub fn failed(stage: Stage, failure: &Failure) -> Self {
+        Self {
+            stage,
+            cause: failure.to_string(),
+            class: Some(failure.class),
+        }
+    }
+}
+
 /// A line between lasthop and a driver, in either direction.
 #[derive(JsonSchema)]
 #[serde(untagged)]
@@ -114,6 +149,71 @@ enum Line {
 
 pub fn schema() -> Value {
     schema_for!(Line).to_value()
+}
+
+/// The serving side of a driver: answers requests until the input ends. `prepare` opens the connections of a case and
+/// proves them, `trial` loads it; a case is closed when it is dropped.
+///
+/// # Errors
+///
+/// A line cannot be read, understood or written. A failed case is a reply, not an error.
+pub fn serve<C>(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    driver: &str,
+    version: &str,
+    prepare: impl Fn(Spec) -> Result<(C, Proof), CaseError>,
+    mut trial: impl FnMut(&mut C, TrialPhases, &[LoadStage]) -> Result<TrialResult, CaseError>,
+) -> io::Result<()> {
+    let hello = Reply::Hello {
+        protocol: VERSION,
+        driver: driver.to_owned(),
+        version: version.to_owned(),
+    };
+    write_line(&mut output, &hello)?;
+    let mut cases = BTreeMap::new();
+    while let Some(request) = read_line(&mut input)? {
+        let reply = match request {
+            Request::Prepare { case, spec } => {
+                // Preparing a case again closes its old connections first.
+                cases.remove(&case);
+                match prepare(*spec) {
+                    Ok((prepared, proof)) => {
+                        cases.insert(case.clone(), prepared);
+                        Reply::Prepared { case, proof }
+                    }
+                    Err(error) => failed(case, error),
+                }
+            }
+            Request::Trial { case, phases, stages } => {
+                let result = match cases.get_mut(&case) {
+                    Some(prepared) => trial(prepared, phases, &stages),
+                    None => Err(CaseError::new(Stage::Trial, format!("no case `{case}` is prepared"))),
+                };
+                match result {
+                    Ok(result) => Reply::Trial {
+                        case,
+                        result: Box::new(result),
+                    },
+                    Err(error) => failed(case, error),
+                }
+            }
+            Request::Close { case } => {
+                cases.remove(&case);
+                Reply::Closed { case }
+            }
+        };
+        write_line(&mut output, &reply)?;
+    }
+    Ok(())
+}
+
+fn failed(case: String, error: CaseError) -> Reply {
+    Reply::Failed {
+        case,
+        stage: error.stage,
+        cause: error.cause,
+    }
 }
 
 /// Reads the next line that is not blank; `None` at the end of the input.

@@ -5,7 +5,6 @@ mod backoff;
 mod blocking;
 mod connection;
 mod epoll;
-mod error;
 mod one_way;
 mod poller;
 mod resend;
@@ -14,7 +13,7 @@ mod worker;
 use std::{collections::BTreeMap, sync::Arc};
 
 use blocking::Blocking;
-pub use error::CaseError;
+pub use lasthop_protocol::wire::CaseError;
 use lasthop_protocol::{
     spec::Spec,
     wire::{Stage, TrialPhases},

@@ -1,13 +1,12 @@
 //! Trials of a protocol without replies. The result is the server's count of received requests, read before and after
 //! the load, over the time between the two readings.
 
-use lasthop_protocol::wire::{Stage, TrialPhases};
+use lasthop_protocol::wire::{CaseError, Stage, TrialPhases};
 use lasthop_trial::{
     failure::Failure,
     result::{ErrorCount, OneWay, Phases, Proof, TrialResult},
 };
 
-use super::error::CaseError;
 use crate::receipt::{CounterReading, Receipts};
 
 /// Requests that verify a case.
