@@ -11,10 +11,7 @@ use lasthop_trial::{
     failure::Failure,
     histogram::Histogram,
     options::{Engine, LoadStage, Model},
-    result::{
-        DriverCost, ErrorClass, ErrorCount, FirstHalf, Longest, Offered, Phases, StageResult, TlsHandshakes,
-        TrialResult,
-    },
+    result::{ErrorClass, ErrorCount, FirstHalf, Longest, Offered, OneWay, Phases, TrialResult},
 };
 
 use crate::{
@@ -75,7 +72,12 @@ pub struct Recorder {
     left: u64,
     /// Slow connects of all trials, and of opening the connections before the first one.
     slow_connects: Longest,
-    counts: Counts,
+    /// The worker's result so far, without what has a field of its own here.
+    counts: TrialResult,
+    /// Open loop only; the rate is not known here.
+    offered: Offered,
+    /// Requests that had to wait for room in the socket, in the whole trial.
+    waited: u64,
     service: Tally,
     /// Replies in several pieces: the time to the first piece, and to the last. For all others the two are equal.
     split_first: Tally,
@@ -91,47 +93,6 @@ pub struct Recorder {
     before: CostSnapshot,
 }
 
-/// Counts of one worker during a trial.
-#[derive(Clone, Debug, Default)]
-pub struct Counts {
-    pub requests: u64,
-    pub requests_total: u64,
-    pub bytes_received: u64,
-    pub opened: u64,
-    pub handshakes: TlsHandshakes,
-    pub scheduled: u64,
-    pub sent: u64,
-    /// Requests that had to wait for room in the socket, in the whole trial.
-    pub waited: u64,
-    /// Requests without a reply when the trial was cut short.
-    pub unanswered: u64,
-    /// Requests sent again, counted each time.
-    pub sent_again: u64,
-    pub open_at_end: Longest,
-    pub unserved: Longest,
-    pub untimed: Longest,
-    pub beyond_ns: i64,
-    pub slow_connects: Longest,
-    pub errors: BTreeMap<ErrorClass, ErrorCount>,
-    pub cost: DriverCost,
-    pub first_half: Option<FirstHalf>,
-}
-
-/// The record of one worker.
-#[derive(Clone, Debug)]
-pub struct WorkerRecord {
-    pub window_ns: u64,
-    pub counts: Counts,
-    pub service: Histogram,
-    /// Open loop only.
-    pub response: Option<Histogram>,
-    /// Open loop only.
-    pub lag: Option<Histogram>,
-    pub phases: Phases,
-    /// Only for a load in stages.
-    pub stages: Vec<StageResult>,
-}
-
 impl Recorder {
     pub fn new(calls: Calls) -> Self {
         Self {
@@ -142,7 +103,9 @@ impl Recorder {
             lingers: false,
             left: u64::MAX,
             slow_connects: Longest::default(),
-            counts: Counts::default(),
+            counts: TrialResult::default(),
+            offered: Offered::default(),
+            waited: 0,
             service: Tally::default(),
             split_first: Tally::default(),
             split_service: Tally::default(),
@@ -174,7 +137,9 @@ impl Recorder {
         self.measure_ns = phases.measure_ns;
         self.lingers = false;
         self.left = u64::MAX;
-        self.counts = Counts::default();
+        self.counts = TrialResult::default();
+        self.offered = Offered::default();
+        self.waited = 0;
         let Self {
             service,
             split_first,
@@ -406,11 +371,11 @@ impl Recorder {
     /// Records a request that was due at `due` and is sent at `now`.
     pub fn sent(&mut self, due: u64, now: u64) {
         if self.is_counted(due) {
-            if self.counts.scheduled == 0 {
+            if self.offered.scheduled == 0 {
                 self.before = self.meter.read();
             }
-            self.counts.scheduled += 1;
-            self.counts.sent += 1;
+            self.offered.scheduled += 1;
+            self.offered.sent += 1;
             self.lag.record(now.saturating_sub(due));
         }
         if let Some(stages) = &mut self.stages {
@@ -420,7 +385,7 @@ impl Recorder {
 
     /// Counts a request of a stage that is not sent, because every connection was busy when it was due.
     pub fn turned_away(&mut self, due: u64) {
-        self.counts.scheduled += u64::from(self.is_counted(due));
+        self.offered.scheduled += u64::from(self.is_counted(due));
         if let Some(stages) = &mut self.stages {
             stages.due(due, false);
         }
@@ -429,7 +394,7 @@ impl Recorder {
     /// Ends the measure phase of an open loop, in which `count` due requests were never sent.
     pub fn missed(&mut self, count: u64) {
         // The cost is read here and not in `finish`, because the drain that follows is no part of the load.
-        self.counts.scheduled += count;
+        self.offered.scheduled += count;
         self.counts.cost = self.meter.read().since(&self.before);
     }
 
@@ -462,21 +427,22 @@ impl Recorder {
 
     /// Counts a request that had to wait for room in the socket.
     pub fn waited(&mut self) {
-        self.counts.waited += 1;
+        self.waited += 1;
     }
 
     /// Counts a TLS handshake.
     pub fn shook_hands(&mut self, resumed: bool) {
+        let handshakes = self.counts.tls_handshakes.get_or_insert_default();
         if resumed {
-            self.counts.handshakes.resumed += 1;
+            handshakes.resumed += 1;
         } else {
-            self.counts.handshakes.full += 1;
+            handshakes.full += 1;
         }
     }
 
     /// Records an opened connection.
     pub fn opened(&mut self, connect_ns: u64, tls_ns: Option<u64>, auth_ns: Option<u64>) {
-        self.counts.opened += 1;
+        self.counts.connections_opened += 1;
         if connect_ns >= SLOW_CONNECT_NS {
             self.slow_connects += Longest {
                 count: 1,
@@ -587,23 +553,30 @@ impl Recorder {
     }
 
     /// Ends the trial at `now`. A window still open is shut; a window never opened is empty.
-    pub fn finish(&mut self, now: u64) -> WorkerRecord {
+    pub fn finish(&mut self, now: u64) -> TrialResult {
         match self.window {
             Window::Open { since, .. } => self.shut(since, now),
             Window::WarmUp { .. } => self.window = Window::Shut { since: now, at: now },
-            Window::Scheduled { opens, ends } => self.window = Window::Shut { since: opens, at: ends },
+            Window::Scheduled { opens, ends } => {
+                self.counts.offered = Some(self.offered);
+                self.window = Window::Shut { since: opens, at: ends };
+            }
             Window::Shut { .. } => {}
         }
         let Window::Shut { since, at } = self.window else {
             unreachable!("shut just above")
         };
-        self.counts.slow_connects = self.slow_connects;
+        let sending = OneWay {
+            waited: self.waited,
+            ..OneWay::default()
+        };
         let present = |tally: &Tally| (!tally.is_empty()).then(|| tally.to_histogram());
         let service = self.service.to_histogram();
-        WorkerRecord {
-            window_ns: at - since,
-            counts: std::mem::take(&mut self.counts),
-            response: present(&self.response),
+        TrialResult {
+            elapsed_ns: at - since,
+            slow_connects: self.slow_connects,
+            one_way: (self.waited > 0).then(|| Box::new(sending)),
+            response_time: present(&self.response),
             lag: present(&self.lag),
             stages: self.stages.take().map(StageRecorder::finish).unwrap_or_default(),
             phases: Phases {
@@ -612,7 +585,8 @@ impl Recorder {
                 auth: present(&self.auth),
                 first_byte: self.first_byte(&service),
             },
-            service,
+            service_time: Some(service),
+            ..std::mem::take(&mut self.counts)
         }
     }
 
@@ -632,41 +606,29 @@ impl Recorder {
 /// window.
 ///
 /// If no worker completed a request within its window, `requests` is 0 and there is no rate.
-pub fn merge(records: Vec<WorkerRecord>, engine: Engine, model: Model) -> TrialResult {
-    let requests: u64 = records.iter().map(|record| record.counts.requests).sum();
+pub fn merge(records: Vec<TrialResult>, engine: Engine, model: Model) -> TrialResult {
     let windows = records
         .iter()
-        .map(|record| (record.counts.requests, record.window_ns))
+        .map(|record| (record.requests, record.elapsed_ns))
         .collect::<Vec<_>>();
-    let empty = TrialResult::empty(engine, common_window(&windows));
-    let first_half = first_half(&records);
     let mut result = TrialResult {
-        requests,
-        first_half,
-        offered: offered(&records, model),
-        ..empty
+        first_half: first_half(&records),
+        ..TrialResult::empty(engine, common_window(&windows))
     };
     for record in records {
         add(&mut result, record);
     }
+    if let Model::Open(open) = model {
+        result.offered.get_or_insert_default().rate = open.rate;
+    }
     result
 }
 
-fn offered(records: &[WorkerRecord], model: Model) -> Option<Offered> {
-    let Model::Open(open) = model else { return None };
-    let sum = |count: fn(&WorkerRecord) -> u64| records.iter().map(count).sum();
-    Some(Offered {
-        rate: open.rate,
-        scheduled: sum(|record| record.counts.scheduled),
-        sent: sum(|record| record.counts.sent),
-    })
-}
-
 /// The first halves of the workers' windows together; `None` unless every worker has one.
-fn first_half(records: &[WorkerRecord]) -> Option<FirstHalf> {
+fn first_half(records: &[TrialResult]) -> Option<FirstHalf> {
     let halves = records
         .iter()
-        .map(|record| record.counts.first_half.map(|half| (half.requests, half.elapsed_ns)))
+        .map(|record| record.first_half.map(|half| (half.requests, half.elapsed_ns)))
         .collect::<Option<Vec<_>>>()
         .filter(|halves| !halves.is_empty())?;
     let requests = halves.iter().map(|(requests, _)| requests).sum();
@@ -700,35 +662,42 @@ fn common_window(windows: &[(u64, u64)]) -> u64 {
     (requests as f64 / rate).round().max(1.0) as u64
 }
 
-fn add(result: &mut TrialResult, record: WorkerRecord) {
-    result.requests_total += record.counts.requests_total;
-    result.unanswered += record.counts.unanswered;
-    result.sent_again += record.counts.sent_again;
-    result.open_at_end += record.counts.open_at_end;
-    result.unserved += record.counts.unserved;
-    result.untimed += record.counts.untimed;
-    result.beyond_ns += record.counts.beyond_ns;
-    result.slow_connects += record.counts.slow_connects;
-    result.bytes_received += record.counts.bytes_received;
-    result.connections_opened += record.counts.opened;
-    if record.counts.handshakes != TlsHandshakes::default() {
+/// Adds the counts and times of one worker.
+fn add(result: &mut TrialResult, record: TrialResult) {
+    result.requests += record.requests;
+    result.requests_total += record.requests_total;
+    result.unanswered += record.unanswered;
+    result.sent_again += record.sent_again;
+    result.open_at_end += record.open_at_end;
+    result.unserved += record.unserved;
+    result.untimed += record.untimed;
+    result.beyond_ns += record.beyond_ns;
+    result.slow_connects += record.slow_connects;
+    result.bytes_received += record.bytes_received;
+    result.connections_opened += record.connections_opened;
+    if let Some(other) = record.tls_handshakes {
         let sum = result.tls_handshakes.get_or_insert_default();
-        sum.full += record.counts.handshakes.full;
-        sum.resumed += record.counts.handshakes.resumed;
+        sum.full += other.full;
+        sum.resumed += other.resumed;
     }
-    join(&mut result.service_time, Some(record.service));
-    join(&mut result.response_time, record.response);
+    if let Some(other) = record.offered {
+        let sum = result.offered.get_or_insert_default();
+        sum.scheduled += other.scheduled;
+        sum.sent += other.sent;
+    }
+    if let Some(other) = record.one_way {
+        result.one_way.get_or_insert_default().waited += other.waited;
+    }
+    join(&mut result.service_time, record.service_time);
+    join(&mut result.response_time, record.response_time);
     join(&mut result.lag, record.lag);
     stage_recorder::merge(&mut result.stages, record.stages);
-    if record.counts.waited > 0 {
-        result.one_way.get_or_insert_default().waited += record.counts.waited;
-    }
     join(&mut result.phases.connect, record.phases.connect);
     join(&mut result.phases.tls, record.phases.tls);
     join(&mut result.phases.auth, record.phases.auth);
     join(&mut result.phases.first_byte, record.phases.first_byte);
-    add_errors(&mut result.errors, record.counts.errors);
-    result.cost += record.counts.cost;
+    add_errors(&mut result.errors, record.errors);
+    result.cost += record.cost;
 }
 
 fn join(into: &mut Option<Histogram>, other: Option<Histogram>) {
@@ -777,10 +746,10 @@ mod tests {
         recorder.complete(1130, 1135, 1140, 3, 1);
         let record = recorder.finish(5000);
         assert_eq!(
-            (record.window_ns, record.counts.requests, record.counts.requests_total),
+            (record.elapsed_ns, record.requests, record.requests_total),
             (1010, 3, 6)
         );
-        assert_eq!((record.service.count(), record.counts.bytes_received), (3, 9));
+        assert_eq!((record.service_time.unwrap().count(), record.bytes_received), (3, 9));
     }
 
     #[test]
@@ -794,7 +763,7 @@ mod tests {
         steady.complete(1000, 1005, 1500, 3, 1);
         steady.complete(70, 75, 2570, 3, 1);
         steady.complete(1140, 1145, 1600, 3, 1);
-        let counts = steady.finish(5000).counts;
+        let counts = steady.finish(5000);
         assert_eq!(counts.untimed, longest(2, 2500));
         assert_eq!(counts.open_at_end, longest(2, 2500));
         // 180 and all 1,010 of the window, and 370 after it.
@@ -804,13 +773,13 @@ mod tests {
         for (due, end) in [(50, 90), (60, 400), (500, 600), (900, 1700)] {
             scheduled.complete_due(due, due, end, end, 3);
         }
-        let counts = scheduled.finish(5000).counts;
+        let counts = scheduled.finish(5000);
         assert_eq!((counts.untimed, counts.open_at_end), (longest(1, 340), longest(1, 800)));
     }
 
     #[test]
     fn the_first_half_ends_with_a_completion_too() {
-        let half = |completions: &[u64]| recorder(completions).finish(5000).counts.first_half;
+        let half = |completions: &[u64]| recorder(completions).finish(5000).first_half;
         assert_eq!(
             half(&[120, 300, 640, 1119, 1130]),
             Some(FirstHalf {
@@ -827,7 +796,7 @@ mod tests {
             let mut recorder = recorder(&[120]);
             ends.iter()
                 .for_each(|end| recorder.complete_unit(end - 10, end - 5, *end, 5, 3));
-            recorder.finish(5000).counts.first_half
+            recorder.finish(5000).first_half
         };
         assert_eq!(
             units(&[700, 1200]),
@@ -839,10 +808,7 @@ mod tests {
         let mut cut_short = recorder(&[120, 600]);
         cut_short.cut_short(610);
         cut_short.complete(610, 615, 650, 3, 1);
-        assert_eq!(
-            (cut_short.is_over(), cut_short.finish(5000).counts.first_half),
-            (true, None)
-        );
+        assert_eq!((cut_short.is_over(), cut_short.finish(5000).first_half), (true, None));
     }
 
     #[test]
@@ -857,12 +823,12 @@ mod tests {
             let one = one.finish(5000);
             let run = run.finish(5000);
             assert_eq!(
-                (one.counts.requests, one.counts.requests_total, one.window_ns),
-                (run.counts.requests, run.counts.requests_total, run.window_ns)
+                (one.requests, one.requests_total, one.elapsed_ns),
+                (run.requests, run.requests_total, run.elapsed_ns)
             );
             assert_eq!(
-                (one.service, one.phases.first_byte),
-                (run.service, run.phases.first_byte)
+                (one.service_time, one.phases.first_byte),
+                (run.service_time, run.phases.first_byte)
             );
         }
     }
@@ -874,7 +840,7 @@ mod tests {
         recorder.complete(300, 310, 370, 3, 1);
         let record = recorder.finish(5000);
         let bins = |histogram: &Histogram| histogram.bins().collect::<Vec<_>>();
-        assert_eq!(bins(&record.service), [(50, 1), (70, 1)]);
+        assert_eq!(bins(&record.service_time.unwrap()), [(50, 1), (70, 1)]);
         assert_eq!(bins(&record.phases.first_byte.unwrap()), [(10, 1), (50, 1)]);
     }
 
@@ -884,7 +850,7 @@ mod tests {
         assert!(!recorder.is_expired(1119));
         assert!(recorder.is_expired(1120));
         let record = recorder.finish(3120);
-        assert_eq!((record.window_ns, record.counts.requests), (3000, 1));
+        assert_eq!((record.elapsed_ns, record.requests), (3000, 1));
     }
 
     #[test]
@@ -900,17 +866,11 @@ mod tests {
         recorder.answered();
         let record = recorder.finish(9000);
         assert_eq!(
-            (
-                record.counts.requests,
-                record.counts.requests_total,
-                record.counts.bytes_received
-            ),
+            (record.requests, record.requests_total, record.bytes_received),
             (6, 16, 10)
         );
-        assert_eq!(
-            (record.window_ns, record.service.count(), record.service.max()),
-            (1050, 2, 800)
-        );
+        let service = record.service_time.unwrap();
+        assert_eq!((record.elapsed_ns, service.count(), service.max()), (1050, 2, 800));
         assert_eq!(record.phases.first_byte.unwrap().max(), 10);
     }
 
@@ -921,7 +881,7 @@ mod tests {
         closed.complete(600, 605, 720, 3, 1);
         assert!(closed.is_over());
         let record = closed.finish(5000);
-        assert_eq!((record.window_ns, record.counts.requests), (600, 2));
+        assert_eq!((record.elapsed_ns, record.requests), (600, 2));
 
         let mut open = Recorder::new(Calls::default());
         open.start_scheduled(1000, PHASES, &[]);
@@ -931,13 +891,13 @@ mod tests {
         assert_eq!(open.expires_at(), 1600);
         let record = open.finish(9000);
         assert_eq!(
-            (record.window_ns, record.counts.requests, record.counts.scheduled),
+            (record.elapsed_ns, record.requests, record.offered.unwrap().scheduled),
             (500, 1, 1)
         );
 
         let mut early = recorder(&[50]);
         early.cut_short(60);
-        assert_eq!(early.finish(70).counts.requests, 0);
+        assert_eq!(early.finish(70).requests, 0);
     }
 
     #[test]
@@ -946,7 +906,7 @@ mod tests {
         recorder.fail(&Failure::timeout("reply"), 1);
         assert!(recorder.is_expired(1100));
         let record = recorder.finish(1100);
-        assert_eq!((record.counts.requests, record.counts.requests_total), (0, 1));
+        assert_eq!((record.requests, record.requests_total), (0, 1));
         let result = merge(vec![record], Engine::Blocking, Model::Closed);
         assert_eq!((result.requests, result.error_total()), (0, 1));
     }
@@ -991,21 +951,15 @@ mod tests {
         }
         recorder.missed(3);
         let record = recorder.finish(9000);
+        let offered = record.offered.unwrap();
         assert_eq!(
-            (
-                record.counts.requests,
-                record.counts.requests_total,
-                record.counts.bytes_received
-            ),
+            (record.requests, record.requests_total, record.bytes_received),
             (2, 4, 4)
         );
-        assert_eq!(
-            (record.counts.scheduled, record.counts.sent, record.window_ns),
-            (5, 2, 1000)
-        );
+        assert_eq!((offered.scheduled, offered.sent, record.elapsed_ns), (5, 2, 1000));
         let max = |histogram: Option<Histogram>| histogram.unwrap().max();
         assert_eq!(
-            (record.service.max(), max(record.response), max(record.lag)),
+            (max(record.service_time), max(record.response_time), max(record.lag)),
             (350, 401, 51)
         );
     }

@@ -227,7 +227,7 @@ impl OneWay {
 }
 
 /// Whether an open loop kept its schedule during the measure phase.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Offered {
     /// Target rate in requests per second.

@@ -10,7 +10,7 @@ use lasthop_protocol::{
 use lasthop_system::clock;
 use lasthop_trial::{
     failure::Failure,
-    result::{ErrorClass, Proof},
+    result::{ErrorClass, Proof, TrialResult},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     proof,
-    recorder::{Counts, Recorder, WorkerRecord},
+    recorder::Recorder,
     transport::{Calls, Connector, Handshake, Stream, Wait, Watch},
 };
 
@@ -117,11 +117,11 @@ impl Blocking {
             }
         }
         self.watch.rest();
-        let Counts { mut errors, opened, .. } = self.recorder.finish(clock::now()).counts;
-        if let Some((class, error)) = errors.pop_first() {
+        let mut record = self.recorder.finish(clock::now());
+        if let Some((class, error)) = record.errors.pop_first() {
             return Err(wrong(Failure::new(class, error.first)));
         }
-        if self.pipeline > 1 && opened >= self.pipeline.into() {
+        if self.pipeline > 1 && record.connections_opened >= self.pipeline.into() {
             let text = format!(
                 "the server ends the connection after each reply, so {} requests at once are not possible",
                 self.pipeline
@@ -143,7 +143,7 @@ impl Blocking {
     }
 
     /// Runs a trial of at most `batches` batches of requests.
-    pub fn trial(&mut self, phases: TrialPhases, batches: Option<u64>) -> WorkerRecord {
+    pub fn trial(&mut self, phases: TrialPhases, batches: Option<u64>) -> TrialResult {
         self.connection.close_if_stale();
         let mut backoff = Backoff::default();
         let mut now = clock::now();

@@ -13,7 +13,7 @@ use lasthop_system::clock;
 use lasthop_trial::{
     failure::Failure,
     options::{LoadStage, Model, SPIN_BEFORE_DUE_NS, Timeouts},
-    result::ErrorClass,
+    result::{ErrorClass, TrialResult},
 };
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     pacer::Pacer,
-    recorder::{Recorder, WorkerRecord},
+    recorder::Recorder,
     transport::{Calls, Connector, Handshake, Socket, Stream, Watch},
 };
 
@@ -202,7 +202,7 @@ impl Epoll {
         if self.slots.iter().all(|slot| slot.connection.is_open()) {
             return Ok(());
         }
-        let first = record.counts.errors.into_iter().next();
+        let first = record.errors.into_iter().next();
         Err(first.map_or_else(
             || Failure::timeout("connect"),
             |(class, error)| Failure::new(class, error.first),
@@ -210,7 +210,7 @@ impl Epoll {
     }
 
     /// Runs a trial of at most `batches` batches of requests.
-    pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage], batches: Option<u64>) -> WorkerRecord {
+    pub fn trial(&mut self, phases: TrialPhases, stages: &[LoadStage], batches: Option<u64>) -> TrialResult {
         for slot in &mut self.slots {
             slot.connection.close_if_stale();
         }
@@ -233,7 +233,7 @@ impl Epoll {
         phases: TrialPhases,
         stages: &[LoadStage],
         batches: Option<u64>,
-    ) -> WorkerRecord {
+    ) -> TrialResult {
         let begin = clock::now();
         let mut ends = self.thread.recorder.start_scheduled(begin, phases, stages);
         self.thread.recorder.limit(begin, batches);
@@ -348,7 +348,7 @@ impl Epoll {
     }
 
     /// Runs a closed loop. A connection starts when fewer than `at_once` connections are active.
-    fn run(&mut self, phases: TrialPhases, at_once: usize, batches: Option<u64>) -> WorkerRecord {
+    fn run(&mut self, phases: TrialPhases, at_once: usize, batches: Option<u64>) -> TrialResult {
         let begin = clock::now();
         self.thread.recorder.start(begin, phases);
         self.thread.recorder.limit(begin, batches);

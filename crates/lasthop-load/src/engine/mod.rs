@@ -32,7 +32,7 @@ use crate::{
     pacer::Pacer,
     ports::Ports,
     receipt::Receipts,
-    recorder::{self, WorkerRecord},
+    recorder,
     supervisor::Supervisor,
     transport::{Connector, Watch},
 };
@@ -214,11 +214,11 @@ impl Case {
             .workers
             .iter()
             .map(|worker| worker.record(&self.supervisor, &mut look));
-        let records: Option<Vec<WorkerRecord>> = records.collect();
+        let records: Option<Vec<TrialResult>> = records.collect();
         look();
         let records = records.ok_or_else(|| CaseError::new(Stage::Trial, "a worker thread died"))?;
         if let Some(ports) = &mut self.ports {
-            ports.after(records.iter().map(|record| record.counts.opened).sum(), seconds);
+            ports.after(records.iter().map(|record| record.connections_opened).sum(), seconds);
         }
         let merged = recorder::merge(records, self.engine, self.model);
         Ok(TrialResult {

@@ -13,13 +13,12 @@ use lasthop_protocol::{spec::Spec, wire::TrialPhases};
 use lasthop_trial::{
     failure::Failure,
     options::{Engine, LoadStage},
-    result::ErrorClass,
+    result::{ErrorClass, TrialResult},
 };
 
 use super::{blocking::Blocking, epoll::Epoll};
 use crate::{
     pacer::Pacer,
-    recorder::WorkerRecord,
     supervisor::Supervisor,
     transport::{Connector, Watch},
 };
@@ -37,7 +36,7 @@ pub struct Worker {
     /// `None` once the worker is told to end.
     trials: Option<Sender<WorkerTrial>>,
     opened: Receiver<Result<(), Failure>>,
-    records: Receiver<WorkerRecord>,
+    records: Receiver<TrialResult>,
     thread: Option<JoinHandle<()>>,
     watch: Arc<Watch>,
 }
@@ -100,7 +99,7 @@ impl Worker {
     }
 
     /// The record of the trial under way; `None` if the thread died.
-    pub fn record(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Option<WorkerRecord> {
+    pub fn record(&self, supervisor: &Supervisor, go_on: impl FnMut() -> bool) -> Option<TrialResult> {
         supervisor.receive(&self.records, go_on)
     }
 }
@@ -116,7 +115,7 @@ impl Drop for Worker {
     }
 }
 
-fn serve(own: &mut Loop, trials: &Receiver<WorkerTrial>, records: &Sender<WorkerRecord>) {
+fn serve(own: &mut Loop, trials: &Receiver<WorkerTrial>, records: &Sender<TrialResult>) {
     for trial in trials {
         if records.send(own.trial(&trial)).is_err() {
             return;
@@ -163,7 +162,7 @@ impl Loop {
         }
     }
 
-    fn trial(&mut self, trial: &WorkerTrial) -> WorkerRecord {
+    fn trial(&mut self, trial: &WorkerTrial) -> TrialResult {
         match self {
             Self::Blocking(blocking) => blocking.trial(trial.phases, trial.batches),
             Self::Epoll(epoll) => epoll.trial(trial.phases, &trial.stages, trial.batches),

@@ -107,21 +107,16 @@ fn simulate(workers: usize, phases: TrialPhases) -> [Estimates; 2] {
         cut_off.elapsed += phases.measure_ns as f64;
         let record = recorder.finish(last);
         // Requests that ended in the window and those that began in it differ only by those under way at its ends.
-        let Counts {
-            requests,
-            untimed,
-            open_at_end,
-            ..
-        } = record.counts;
+        let service = record.service_time.unwrap();
         assert_eq!(
-            record.service.count() + untimed.count,
-            requests + open_at_end.count,
+            service.count() + record.untimed.count,
+            record.requests + record.open_at_end.count,
             "{workers} workers"
         );
-        ours.answers += requests as f64;
-        ours.elapsed += record.window_ns as f64;
-        ours.time += record.service.sum();
-        ours.timed += record.service.count() as f64;
+        ours.answers += record.requests as f64;
+        ours.elapsed += record.elapsed_ns as f64;
+        ours.time += service.sum();
+        ours.timed += service.count() as f64;
     }
     [ours.estimates(), cut_off.estimates()]
 }
