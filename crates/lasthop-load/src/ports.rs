@@ -8,6 +8,7 @@ use std::{net::SocketAddr, time::Duration};
 use lasthop_system::{
     clock, files,
     listener::{self, TcpRow},
+    local_ports::{PortSettings, tcp_sockets},
     sock_diag::TIME_WAIT,
 };
 use lasthop_trial::result::PortUse;
@@ -77,7 +78,7 @@ impl Ports {
 
     /// Takes a reading during or after a trial; cheap enough to take while it runs.
     pub fn during(ports: &mut PortUse) {
-        ports.time_wait_peak = ports.time_wait_peak.max(read().time_wait);
+        ports.time_wait_peak = ports.time_wait_peak.max(tcp_sockets(&sockstat(), "tw"));
     }
 
     /// Notes the connections that a trial of `seconds` opened.
@@ -103,15 +104,14 @@ impl Ports {
         if surely >= wanted {
             return surely;
         }
-        let reuse = reuses_early(self.server, &sysctl("tcp_tw_reuse"));
+        let reuse = PortSettings::here().reuses(self.server);
         if let Some(left) = self
             .left_by_account(reading, clock::now())
             .filter(|left| reuse && *left >= wanted)
         {
             return left;
         }
-        let table = if self.server.is_ipv6() { "tcp6" } else { "tcp" };
-        let sockets = listener::tcp_table(format!("/proc/thread-self/net/{table}"));
+        let sockets = listener::tcp_tables("thread-self");
         reading.range.saturating_sub(taken(sockets, self.server, reuse))
     }
 
@@ -130,45 +130,17 @@ impl Ports {
 }
 
 fn read() -> SocketCounts {
-    // `/proc/net` would show the namespace of the process's first thread; this one may have entered another.
-    let sockstat = files::text("/proc/thread-self/net/sockstat").unwrap_or_default();
-    parse(&sysctl("ip_local_port_range"), &sockstat)
-}
-
-fn sysctl(name: &str) -> String {
-    files::text(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
-}
-
-fn parse(range: &str, sockstat: &str) -> SocketCounts {
-    let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let range = if let [low, high] = ends[..] {
-        (high + 1).saturating_sub(low)
-    } else {
-        0
-    };
-    let line = sockstat
-        .lines()
-        .find(|line| line.starts_with("TCP:"))
-        .unwrap_or_default();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let value = |name: &str| {
-        let at = words.iter().position(|word| *word == name)?;
-        words.get(at + 1)?.parse().ok()
-    };
+    let sockstat = sockstat();
     SocketCounts {
-        range,
-        time_wait: value("tw").unwrap_or(0),
-        in_use: value("inuse").unwrap_or(0),
+        range: PortSettings::here().range,
+        time_wait: tcp_sockets(&sockstat, "tw"),
+        in_use: tcp_sockets(&sockstat, "inuse"),
     }
 }
 
-/// `tcp_tw_reuse`: 1 always, 2 on the loopback interface.
-fn reuses_early(server: SocketAddr, setting: &str) -> bool {
-    match setting.trim() {
-        "1" => true,
-        "2" => server.ip().to_canonical().is_loopback(),
-        _ => false,
-    }
+fn sockstat() -> String {
+    // `/proc/net` would show the namespace of the process's first thread; this one may have entered another.
+    files::text("/proc/thread-self/net/sockstat").unwrap_or_default()
 }
 
 /// Counts sockets in the kernel's table that occupy a local port for connections to `server`.
@@ -186,23 +158,6 @@ fn taken(table: impl Iterator<Item = TcpRow>, server: SocketAddr, reuse: bool) -
 mod tests {
     use super::*;
 
-    const SOCKSTAT: &str = "sockets: used 200\nTCP: inuse 12 orphan 0 tw 345 alloc 30 mem 4\nUDP: inuse 1 mem 0\n";
-
-    #[test]
-    fn the_kernels_words_are_understood() {
-        let reading = parse("32768\t60999\n", SOCKSTAT);
-        assert_eq!(
-            reading,
-            SocketCounts {
-                range: 28_232,
-                time_wait: 345,
-                in_use: 12
-            }
-        );
-        assert_eq!(parse("", ""), SocketCounts::default());
-        assert!(read().range > 0, "this machine has ports");
-    }
-
     #[test]
     #[cfg(target_endian = "little")]
     fn sockets_towards_the_server_are_counted() {
@@ -217,8 +172,6 @@ mod tests {
         let taken = |reuse| taken(table.lines().filter_map(TcpRow::parse), server, reuse);
         assert_eq!(taken(false), 3);
         assert_eq!(taken(true), 2, "0x176B is an age of 0.05 s, 0x1000 one of 19 s");
-        assert!(reuses_early(server, "2\n") && !reuses_early(server, "0\n"));
-        assert!(!reuses_early("10.0.0.1:1".parse().unwrap(), "2\n"));
     }
 
     #[test]

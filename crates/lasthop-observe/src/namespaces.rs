@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{Mutex, PoisonError},
     thread,
@@ -12,8 +12,10 @@ use std::{
 
 use lasthop_model::observation::{HeldPorts, NetworkCounters, Role};
 use lasthop_system::{
-    files, listener,
+    listener::{self, TcpRow},
+    local_ports::PortSettings,
     namespace::{self, go_into},
+    sock_diag::TIME_WAIT,
 };
 
 use super::network::NetworkReading;
@@ -23,8 +25,6 @@ use super::network::NetworkReading;
 const WORTH_A_WORD: u64 = 2;
 /// How long a read of the table counts if the number of sockets has hardly changed: they stay for a minute.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// The state `TIME_WAIT` in the kernel's table.
-const TIME_WAIT: &str = "06";
 
 /// The namespaces of a round.
 #[derive(Debug)]
@@ -52,16 +52,6 @@ struct Look {
     /// The server towards which most ports are held, and their number.
     server: SocketAddr,
     held: u64,
-}
-
-/// The rules by which a namespace assigns local ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct PortSettings {
-    /// Number of ports that the kernel assigns by itself.
-    range: u64,
-    /// `net.ipv4.tcp_tw_reuse`: 1 always, 2 on the loopback interface. Also 0 without `net.ipv4.tcp_timestamps`, by
-    /// which the kernel tells an old segment from a new connection's.
-    reuse: u8,
 }
 
 impl Namespaces {
@@ -103,7 +93,7 @@ impl Namespaces {
             process: Some(pid),
             id: namespace::id(pid),
             roles,
-            settings: PortSettings::of(pid),
+            settings: settings_of(pid),
             last: Mutex::default(),
         });
     }
@@ -174,10 +164,7 @@ impl Space {
         let process = self
             .process
             .map_or_else(|| "thread-self".to_owned(), |pid| pid.to_string());
-        let rows = ["tcp", "tcp6"]
-            .into_iter()
-            .flat_map(|name| files::lines(format!("/proc/{process}/net/{name}")));
-        *last = most_held(rows).map(|(server, held)| Look {
+        *last = most_held(listener::tcp_tables(process)).map(|(server, held)| Look {
             at: Instant::now(),
             time_wait,
             server,
@@ -187,59 +174,26 @@ impl Space {
     }
 }
 
-impl PortSettings {
-    /// The settings of the calling thread's namespace.
-    fn here() -> Self {
-        let read = |name: &str| files::text(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-        Self::parse(
-            &read("ip_local_port_range"),
-            &read("tcp_tw_reuse"),
-            &read("tcp_timestamps"),
-        )
-    }
-
-    /// The settings of another namespace. They are visible only inside, so a thread goes there. That needs root's
-    /// rights, which a user with rootless containers does not have.
-    fn of(pid: i32) -> Option<Self> {
-        let thread = thread::Builder::new().spawn(move || {
-            // This moves only the calling thread, which ends there.
-            go_into(&namespace::of(pid).ok()?).ok()?;
-            Some(Self::here())
-        });
-        thread.ok()?.join().ok().flatten()
-    }
-
-    fn parse(range: &str, reuse: &str, timestamps: &str) -> Self {
-        let ends: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let mut settings = Self::default();
-        if let [low, high] = ends[..] {
-            settings.range = (high + 1).saturating_sub(low);
-        }
-        if timestamps.trim() != "0" {
-            settings.reuse = reuse.trim().parse().unwrap_or(0);
-        }
-        settings
-    }
-
-    /// Whether a port in `TIME_WAIT` towards a server can be reused after a second.
-    fn reuses(self, server: SocketAddr) -> bool {
-        self.reuse == 1 || (self.reuse == 2 && server.ip().to_canonical().is_loopback())
-    }
+/// The settings of another namespace. They are visible only inside, so a thread goes there. That needs root's rights,
+/// which a user with rootless containers does not have.
+fn settings_of(pid: i32) -> Option<PortSettings> {
+    let thread = thread::Builder::new().spawn(move || {
+        // This moves only the calling thread, which ends there.
+        go_into(&namespace::of(pid).ok()?).ok()?;
+        Some(PortSettings::here())
+    });
+    thread.ok()?.join().ok().flatten()
 }
 
 /// The server towards which most ports of one local address are in `TIME_WAIT`, and their number. On the server's own
 /// side, each socket has another client's port.
-fn most_held(rows: impl Iterator<Item = String>) -> Option<(SocketAddr, u64)> {
-    let mut links: HashMap<String, u64> = HashMap::new();
-    for row in rows {
-        let words: Vec<&str> = row.split_ascii_whitespace().skip(1).take(3).collect();
-        if let [local, server, TIME_WAIT] = words[..] {
-            let address = local.split_once(':').map_or(local, |(address, _)| address);
-            *links.entry(format!("{address} {server}")).or_default() += 1;
-        }
+fn most_held(rows: impl Iterator<Item = TcpRow>) -> Option<(SocketAddr, u64)> {
+    let mut links: HashMap<(IpAddr, SocketAddr), u64> = HashMap::new();
+    for row in rows.filter(|row| row.state == TIME_WAIT) {
+        *links.entry((row.local.ip(), row.remote)).or_default() += 1;
     }
-    let (link, held) = links.into_iter().max_by_key(|(_, held)| *held)?;
-    Some((listener::from_table(link.split_once(' ')?.1)?, held))
+    let ((_, server), held) = links.into_iter().max_by_key(|(_, held)| *held)?;
+    Some((server, held))
 }
 
 #[cfg(test)]
@@ -258,15 +212,15 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn ports_are_held_on_the_side_that_closed_first() {
         let server = "10.89.0.3:8080".parse().unwrap();
-        assert_eq!(most_held(TABLE.lines().map(str::to_owned)), Some((server, 2)));
-        assert_eq!(most_held(["nothing".to_owned()].into_iter()), None);
+        assert_eq!(most_held(TABLE.lines().filter_map(TcpRow::parse)), Some((server, 2)));
+        assert_eq!(most_held(["nothing"].into_iter().filter_map(TcpRow::parse)), None);
     }
 
     /// Each of two local addresses has all ports to itself.
     #[test]
     fn ports_are_counted_by_the_address_that_they_are_of() {
         let other = TABLE.replace("0: 0200590A", "0: 0400590A");
-        assert_eq!(most_held(other.lines().map(str::to_owned)).unwrap().1, 1);
+        assert_eq!(most_held(other.lines().filter_map(TcpRow::parse)).unwrap().1, 1);
     }
 
     /// If the kernel assigns two ports, one is half of them; the listener's side holds none.
@@ -308,28 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_say_whether_a_port_serves_again() {
-        let bridge = "10.89.0.3:80".parse().unwrap();
-        let loopback = "127.0.0.1:80".parse().unwrap();
-        let settings = |reuse| PortSettings::parse("32768\t60999\n", reuse, "1\n");
-        assert_eq!(
-            settings("2\n"),
-            PortSettings {
-                range: 28_232,
-                reuse: 2
-            }
-        );
-        let reuses = |reuse| [settings(reuse).reuses(bridge), settings(reuse).reuses(loopback)];
-        assert_eq!(
-            [reuses("0"), reuses("1"), reuses("2")],
-            [[false, false], [true, true], [false, true]]
-        );
-        assert!(
-            !PortSettings::parse("1 2", "1\n", "0\n").reuses(bridge),
-            "without timestamps none does"
-        );
-        assert!(PortSettings::here().range > 0);
-        assert!(PortSettings::of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
+    fn the_settings_of_this_process_are_those_of_its_namespace() {
+        assert!(settings_of(std::process::id() as i32).is_none_or(|settings| settings == PortSettings::here()));
     }
 
     /// Two processes that have ended, or that lasthop may not examine, do not count as one namespace.

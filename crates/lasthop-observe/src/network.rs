@@ -1,7 +1,7 @@
 //! TCP counters of the kernel in one network namespace.
 
 use lasthop_model::observation::NetworkCounters;
-use lasthop_system::files;
+use lasthop_system::{files, local_ports::tcp_sockets};
 
 /// The counters since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl NetworkReading {
             listen_overflows: counter(netstat, "TcpExt:", "ListenOverflows"),
             listen_drops: counter(netstat, "TcpExt:", "ListenDrops"),
             syns_retransmitted: counter(netstat, "TcpExt:", "TCPSynRetrans"),
-            time_wait: time_wait(sockstat),
+            time_wait: tcp_sockets(sockstat, "tw"),
             // Despite its name, this counts the ports in `TIME_WAIT` that `tcp_tw_reuse` gave to new connections.
             ports_reused: counter(netstat, "TcpExt:", "TWRecycled"),
         })
@@ -72,16 +72,6 @@ fn counter(text: &str, group: &str, name: &str) -> u64 {
         .find(|(known, _)| *known == name)
         .and_then(|(_, value)| value.parse().ok())
         .unwrap_or(0)
-}
-
-/// Reads `tw` from a line `TCP: inuse 1 orphan 0 tw 5 alloc 1 mem 0`.
-fn time_wait(sockstat: &str) -> u64 {
-    let line = sockstat
-        .lines()
-        .find(|line| line.starts_with("TCP:"))
-        .unwrap_or_default();
-    let mut words = line.split_ascii_whitespace().skip_while(|word| *word != "tw");
-    words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

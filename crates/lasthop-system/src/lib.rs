@@ -8,6 +8,7 @@
 //! | [`cpus`], [`clock`], [`date`] | the CPUs of this process; monotonic time, CPU time of a thread; the time of day |
 //! | [`fn@connect`], [`udp`] | a blocking connection to any address; sockets bound to a UDP port, and their drops |
 //! | [`sock_diag`], [`conntrack`] | connected sockets with their counters, destroyed sockets; translated connections |
+//! | [`local_ports`] | the ports that connections may use, and how many sockets hold some |
 //! | [`loopback`] | packet size and packet filter of TCP on loopback |
 //! | [`limits`], [`run_delay`] | the limit of open files; run delay of a thread |
 //! | [`files`] | files and folders that others may have made; files that nobody else can read |
@@ -36,6 +37,7 @@ pub mod interrupt;
 pub mod limits;
 pub mod lines;
 pub mod listener;
+pub mod local_ports;
 pub mod loopback;
 pub mod named;
 pub mod names;

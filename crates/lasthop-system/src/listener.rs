@@ -152,15 +152,12 @@ impl TcpRow {
     }
 }
 
-/// The rows of a file such as `/proc/net/tcp6`.
-pub fn tcp_table(path: String) -> impl Iterator<Item = TcpRow> {
-    lines(path).filter_map(|line| TcpRow::parse(&line))
-}
-
-fn tcp_tables(inside: impl Display) -> impl Iterator<Item = TcpRow> {
+/// The TCP sockets in the network namespace of a process: its pid, or a name in `/proc`.
+pub fn tcp_tables(inside: impl Display) -> impl Iterator<Item = TcpRow> {
     ["tcp", "tcp6"]
         .into_iter()
-        .flat_map(move |name| tcp_table(format!("/proc/{inside}/net/{name}")))
+        .flat_map(move |name| lines(format!("/proc/{inside}/net/{name}")))
+        .filter_map(|line| TcpRow::parse(&line))
 }
 
 /// The inodes of rows in `/proc/net/unix` with this path, and with this word in the column of this index (from 0). The
@@ -299,7 +296,7 @@ fn tcp_inodes(address: SocketAddr) -> Vec<String> {
 }
 
 /// An address in the format of the kernel's tables, which print each 32-bit word in the machine's byte order.
-pub fn from_table(text: &str) -> Option<SocketAddr> {
+fn from_table(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(ip.get(8 * at..8 * at + 8)?, 16).ok()?.to_ne_bytes());
     let ip = match ip.len() {
