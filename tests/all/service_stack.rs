@@ -1,6 +1,7 @@
 //! Stacks of real servers: their start, and the error if it fails.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -16,7 +17,7 @@ use crate::{common::have, other_users::can_be_somebody_else};
 
 use indexmap::IndexMap;
 use lasthop_model::{
-    binding::{Bindings, ServiceBinding},
+    binding::{Bindings, SOCKET, ServiceBinding},
     container::{Network, RenderedContainer},
     engine::EngineKind,
     record::Stage,
@@ -38,6 +39,21 @@ struct Run {
     record: tempfile::TempDir,
 }
 
+fn wanted(name: &str, transport: Transport, program: &str) -> Wanted {
+    Wanted {
+        name: name.to_owned(),
+        transport,
+        program: program.into(),
+        recipe: name.to_owned(),
+        packages: BTreeMap::new(),
+        socket: SOCKET.to_owned(),
+        unprivileged: false,
+        in_container: false,
+        is_built: false,
+        authority: None,
+    }
+}
+
 impl Run {
     fn new() -> Self {
         let sandbox = Sandbox::create().unwrap();
@@ -50,7 +66,7 @@ impl Run {
     }
 
     fn bind(&self, stack: usize, transport: Transport, program: &str) -> Bindings {
-        let wanted = Wanted::new("app", transport, program);
+        let wanted = wanted("app", transport, program);
         self.sandbox.bind(self.record.path(), 0, stack, &[wanted]).unwrap()
     }
 
@@ -598,7 +614,7 @@ fn an_authority_of_the_server_is_copied_and_no_link_is_followed() {
 #[test]
 fn when_a_later_service_fails_the_earlier_ones_are_stopped() {
     let run = Run::new();
-    let wanted = ["app", "late"].map(|name| Wanted::new(name, Transport::Unix, "/usr/sbin/nginx"));
+    let wanted = ["app", "late"].map(|name| wanted(name, Transport::Unix, "/usr/sbin/nginx"));
     let bindings = run.sandbox.bind(run.record.path(), 0, 0, &wanted).unwrap();
     let first = nginx(&bindings);
     let late = service(&bindings.services["late"], &["/bin/false"]);

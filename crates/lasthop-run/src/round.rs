@@ -18,7 +18,7 @@ use std::{
 use indexmap::IndexMap;
 use lasthop_classic::{self, Tool, drive::Foreign, tool_of};
 use lasthop_model::{
-    binding::{Account, Bindings, service_of},
+    binding::{Account, Bindings, SOCKET, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
     record::{CasePlan, CaseProof, Cpus, Failure, RoundRecord, Seen, Stage, TrialRecord},
@@ -1024,19 +1024,21 @@ impl Runner<'_> {
                 .path
                 .as_path()
         });
-        let mut wanted = Wanted::new(name, service.transport, program);
-        wanted.recipe.clone_from(&service.recipe);
-        wanted.packages =
-            experiment.services[service_of(name)].packages(recipe, |language| self.job.locator.packages(language));
-        wanted.unprivileged = self.is_unprivileged(service, contained);
-        wanted.in_container = service.container.is_some();
-        wanted.is_built = !recipe.start.build.is_empty();
         let listen = recipe.listen.get(&service.transport);
-        if let Some(file) = listen.and_then(|listen| listen.file.as_ref()) {
-            wanted.socket.clone_from(file);
+        let socket = listen.and_then(|listen| listen.file.clone());
+        Wanted {
+            name: name.to_owned(),
+            transport: service.transport,
+            program: program.to_owned(),
+            recipe: service.recipe.clone(),
+            packages: experiment.services[service_of(name)]
+                .packages(recipe, |language| self.job.locator.packages(language)),
+            socket: socket.unwrap_or_else(|| SOCKET.to_owned()),
+            unprivileged: self.is_unprivileged(service, contained),
+            in_container: service.container.is_some(),
+            is_built: !recipe.start.build.is_empty(),
+            authority: listen.and_then(|listen| listen.authority.clone()),
         }
-        wanted.authority = listen.and_then(|listen| listen.authority.clone());
-        wanted
     }
 
     /// Whether a service gives up root's rights. In a stack with containers it keeps them, to share sockets with these.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use lasthop_model::binding::{Account, Bindings, SOCKET, ServiceBinding, TlsFiles};
+use lasthop_model::binding::{Account, Bindings, ServiceBinding, TlsFiles};
 use lasthop_trial::address::{Address, Transport, UNIX_NAME_MAX};
 use rustix::fs::FlockOperation;
 
@@ -88,23 +88,6 @@ pub struct Wanted {
     /// The authority that clients trust, as a path below the service's folder in the sandbox, if not the authority of
     /// the run.
     pub authority: Option<PathBuf>,
-}
-
-impl Wanted {
-    pub fn new(name: &str, transport: Transport, program: impl Into<PathBuf>) -> Self {
-        Self {
-            name: name.to_owned(),
-            transport,
-            program: program.into(),
-            recipe: name.to_owned(),
-            packages: BTreeMap::new(),
-            socket: SOCKET.to_owned(),
-            unprivileged: false,
-            in_container: false,
-            is_built: false,
-            authority: None,
-        }
-    }
 }
 
 impl Sandbox {
@@ -487,10 +470,23 @@ pub fn free_address(like: &Address, path: PathBuf, name: String) -> Result<Addre
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use lasthop_model::binding::SOCKET;
+
     use super::*;
 
     fn wanted(name: &str, transport: Transport) -> Wanted {
-        Wanted::new(name, transport, "/bin/true")
+        Wanted {
+            name: name.to_owned(),
+            transport,
+            program: "/bin/true".into(),
+            recipe: name.to_owned(),
+            packages: BTreeMap::new(),
+            socket: SOCKET.to_owned(),
+            unprivileged: false,
+            in_container: false,
+            is_built: false,
+            authority: None,
+        }
     }
 
     #[test]
