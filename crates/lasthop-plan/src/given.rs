@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use lasthop_model::{
     level::{Level, Levels},
-    record::{ComparedEndpoints, Difference, FactorSummary, GivenEndpoint, MOST_CASES},
-    selection::{DRIVER, ENDPOINT, TRANSPORT},
+    record::{ComparedEndpoints, Difference, GivenEndpoint, MOST_CASES},
+    selection::{DRIVER, ENDPOINT, Selection, TRANSPORT},
 };
 use lasthop_trial::address::{Address, Endpoint, Transport, abstract_name};
 
 use super::{
-    cases::NamedCase,
+    cases::{NamedCase, choose},
     model::{Experiment, Factor, Link, Source},
-    plan::{Plan, Stack, case_plan, too_many},
+    plan::{Plan, Stack, case_plan, summaries, too_many},
     render::{RenderedCase, SERVER},
 };
 
@@ -93,12 +93,13 @@ impl Plan {
     /// A comparison of each endpoint with the first.
     pub fn of_given(given: ComparedEndpoints) -> Result<Self, String> {
         check_number(given.endpoints.len())?;
-        let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
         let reference = given.endpoints.keys().next().cloned();
         let factor = factor_of(&given);
+        let experiment = experiment(&given, factor);
+        let factors = summaries(&experiment, &choose(&experiment, &Selection::default())?);
         let mut plan = Self {
-            experiment: experiment(&given, factor, &levels),
-            factors: factors(&given, factor, levels),
+            experiment,
+            factors,
             cases: Vec::new(),
             // All endpoints share a stack: several may belong to one server, and a request may pass through several
             // servers.
@@ -129,28 +130,7 @@ impl Plan {
     }
 }
 
-fn factors(given: &ComparedEndpoints, name: &str, levels: Vec<Level>) -> IndexMap<String, FactorSummary> {
-    let reference = levels.first().cloned();
-    let mut labels = IndexMap::new();
-    // A plain transport already has its usual words.
-    for (name, endpoint) in given.endpoints.iter().filter(|(name, _)| name.contains(' ')) {
-        let again = name.find(" (").map_or("", |at| &name[at..]);
-        labels.insert(name.clone(), format!("{}{again}", endpoint.url));
-    }
-    let help = "the endpoint".to_owned();
-    IndexMap::from([(
-        name.to_owned(),
-        FactorSummary {
-            help,
-            levels,
-            reference,
-            controls: Vec::new(),
-            labels,
-        },
-    )])
-}
-
-fn experiment(given: &ComparedEndpoints, name: &str, levels: &[Level]) -> Experiment {
+fn experiment(given: &ComparedEndpoints, name: &str) -> Experiment {
     let title = |(called, endpoint): (&String, &GivenEndpoint)| {
         if name == ENDPOINT {
             format!("{called} ({})", endpoint.url)
@@ -170,10 +150,18 @@ fn experiment(given: &ComparedEndpoints, name: &str, levels: &[Level]) -> Experi
     } else {
         SERVER.to_owned()
     };
+    let levels: Vec<Level> = given.endpoints.keys().cloned().map(Level::Text).collect();
+    let mut labels = IndexMap::new();
+    // A plain transport already has its usual words.
+    for (name, endpoint) in given.endpoints.iter().filter(|(name, _)| name.contains(' ')) {
+        let again = name.find(" (").map_or("", |at| &name[at..]);
+        labels.insert(name.clone(), format!("{}{again}", endpoint.url));
+    }
     let factor = Factor {
         help: "the endpoint".to_owned(),
-        levels: levels.to_vec(),
         reference: levels.first().cloned(),
+        levels,
+        labels,
         ..Factor::default()
     };
     Experiment {
@@ -184,10 +172,7 @@ fn experiment(given: &ComparedEndpoints, name: &str, levels: &[Level]) -> Experi
         link: Link {
             from: DRIVER.to_owned(),
             to,
-            requests: None,
-            besides: 0,
-            transport: None,
-            proof: None,
+            ..Link::default()
         },
         factors: IndexMap::from([(name.to_owned(), factor)]),
         ..Experiment::default()

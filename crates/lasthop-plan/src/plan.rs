@@ -410,7 +410,7 @@ fn same_rates(plans: &[CasePlan]) -> Result<(), String> {
     Ok(())
 }
 
-fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
+pub(super) fn summaries(experiment: &Experiment, chosen: &Chosen) -> IndexMap<String, FactorSummary> {
     let mut summaries = IndexMap::new();
     for (name, levels) in chosen {
         let Factor {
