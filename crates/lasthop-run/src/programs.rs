@@ -120,48 +120,31 @@ impl Programs {
 
     /// Digests of the executables, including lasthop's. An unreadable executable has none.
     pub fn digests(&self) -> Digests {
-        let recipes = self
-            .found
-            .iter()
-            .filter_map(|(name, found)| Some((name.clone(), found.as_ref().ok()?.path.clone())));
-        let tools = self
-            .tools
-            .iter()
-            .map(|(tool, located)| (tool.clone(), located.path.clone()));
-        let own = own_executable()
-            .ok()
-            .map(|path| ("lasthop".to_owned(), PathBuf::from(path)));
-        let mut paths: BTreeMap<String, PathBuf> = recipes.chain(tools).collect();
-        paths.extend(own);
-        paths
-            .into_iter()
-            .filter_map(|(name, path)| Some((name, digest::of_file(&path).ok()?)))
+        let located = self.located().map(|(name, located)| (name, located.path.clone()));
+        let own = own_executable().ok().map(|path| ("lasthop", PathBuf::from(path)));
+        located
+            .chain(own)
+            .filter_map(|(name, path)| Some((name.to_owned(), digest::of_file(&path).ok()?)))
             .collect()
     }
 
-    /// Path and version of everything that was found, by recipe.
+    /// Path and version of everything that was found, by recipe, engine, image or tool.
     pub fn versions(&self) -> IndexMap<String, ProgramVersion> {
-        let version = |(recipe, located): (&String, &Result<Located, LocateError>)| {
-            let located = located.as_ref().ok()?;
-            let path = located.path.display().to_string();
-            Some((
-                recipe.clone(),
-                ProgramVersion {
-                    path,
-                    version: located.version.clone(),
-                },
-            ))
-        };
-        let tools = self.tools.iter().map(|(tool, located)| {
-            let path = located.path.display().to_string();
-            (
-                tool.clone(),
-                ProgramVersion {
-                    path,
-                    version: located.version.clone(),
-                },
-            )
-        });
-        self.found.iter().filter_map(version).chain(tools).collect()
+        self.located()
+            .map(|(name, Located { path, version })| {
+                let path = path.display().to_string();
+                let version = version.clone();
+                (name.to_owned(), ProgramVersion { path, version })
+            })
+            .collect()
+    }
+
+    /// Everything that was found; the tools come last.
+    fn located(&self) -> impl Iterator<Item = (&str, &Located)> {
+        let found = self
+            .found
+            .iter()
+            .filter_map(|(name, found)| Some((name.as_str(), found.as_ref().ok()?)));
+        found.chain(self.tools.iter().map(|(tool, located)| (tool.as_str(), located)))
     }
 }
