@@ -1,6 +1,7 @@
 //! How processes end, and the names of signals in recipes.
 
 use serde::{Deserialize, Serialize};
+use signal_hook::low_level::signal_name;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,38 +30,17 @@ impl std::fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "ended with status {code}"),
             Self::Signal(signal) => match signal_name(*signal) {
-                Some(name) => write!(f, "was ended by signal {signal} (SIG{name})"),
+                Some(name) => write!(f, "was ended by signal {signal} ({name})"),
                 None => write!(f, "was ended by signal {signal}"),
             },
         }
     }
 }
 
-/// Signals that a recipe may name.
-const NAMES: [(&str, i32); 9] = [
-    ("HUP", libc::SIGHUP),
-    ("INT", libc::SIGINT),
-    ("QUIT", libc::SIGQUIT),
-    ("ABRT", libc::SIGABRT),
-    ("KILL", libc::SIGKILL),
-    ("USR1", libc::SIGUSR1),
-    ("SEGV", libc::SIGSEGV),
-    ("USR2", libc::SIGUSR2),
-    ("TERM", libc::SIGTERM),
-];
-
 /// The number of a signal by its name, with or without `SIG`.
 pub fn signal_number(name: &str) -> Option<i32> {
-    let name = name.strip_prefix("SIG").unwrap_or(name);
-    NAMES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, number)| *number)
-}
-
-/// The name of a signal without `SIG`.
-pub fn signal_name(number: i32) -> Option<&'static str> {
-    NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+    let name = format!("SIG{}", name.strip_prefix("SIG").unwrap_or(name));
+    (1..32).find(|number| signal_name(*number) == Some(&name))
 }
 
 /// Sends a signal to a process that has not been waited for.
