@@ -63,8 +63,7 @@ impl StackPlan {
 }
 
 /// A service that could not be started or stopped.
-#[derive(Debug, thiserror::Error)]
-#[error("service `{service}` failed ({stage}): {cause}{}", shown(&log.tail))]
+#[derive(Debug)]
 pub struct StartError {
     pub service: String,
     pub stage: Stage,
@@ -79,15 +78,6 @@ pub struct Log {
     pub tail: String,
     /// The log file; `None` if it is empty.
     pub file: Option<PathBuf>,
-}
-
-fn shown(log: &str) -> String {
-    let lines = log.lines().map(|line| format!("\n    {line}")).collect::<String>();
-    if lines.is_empty() {
-        lines
-    } else {
-        format!("\n  last lines of its log:{lines}")
-    }
 }
 
 /// The process that answers at an address, if it is visible.
