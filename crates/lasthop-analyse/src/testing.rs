@@ -1,5 +1,7 @@
 //! Synthetic records with a known truth.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use lasthop_model::{
     level::Level,
@@ -494,7 +496,7 @@ pub fn each_round(data: &mut RunData) -> impl Iterator<Item = &mut RoundRecord> 
 pub fn each_proof(data: &mut RunData, case: &str, mut change: impl FnMut(&mut CaseProof)) {
     each_round(data)
         .filter_map(|round| round.cases.get_mut(case))
-        .for_each(|seen| change(seen));
+        .for_each(|proof| change(Arc::make_mut(proof)));
 }
 
 /// Replaces each trial of a case for which `when` holds by a failure.

@@ -1,6 +1,6 @@
 //! The profile of a trial: the CPU time of each role by samples, and counts of events.
 
-use std::{collections::BTreeMap, ops::Deref, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -54,35 +54,11 @@ pub struct RoleProfile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FoldedStack {
-    pub frames: Frames,
+    /// Functions, outermost first. Foreign text. Copies share the memory.
+    pub frames: Arc<[String]>,
     /// Id of the stack's layer; `None` if no layer has it.
     pub layer: Option<String>,
     pub ns: u64,
-}
-
-/// Functions, outermost first. Foreign text. Copies share the memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "Vec<String>", into = "Vec<String>")]
-pub struct Frames(Arc<[String]>);
-
-impl From<Vec<String>> for Frames {
-    fn from(frames: Vec<String>) -> Self {
-        Self(frames.into())
-    }
-}
-
-impl From<Frames> for Vec<String> {
-    fn from(frames: Frames) -> Self {
-        frames.0.to_vec()
-    }
-}
-
-impl Deref for Frames {
-    type Target = [String];
-
-    fn deref(&self) -> &[String] {
-        &self.0
-    }
 }
 
 /// Times of a role's threads, summed, in nanoseconds.

@@ -21,14 +21,7 @@
 //! - 6: requests in a pipeline; profile trials; counts of failed trials.
 //! - 7: groups of CPUs, a different group in each round; the CPUs that share a cache or a core.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    ops::{Deref, DerefMut},
-    path::PathBuf,
-    slice,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, path::PathBuf, slice, sync::Arc};
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -675,7 +668,8 @@ pub struct RoundRecord {
     /// Nanoseconds of `start_ns` until the services were ready; `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
-    pub cases: IndexMap<String, Seen>,
+    /// What the driver saw of each case. Equal proofs of several rounds can share memory.
+    pub cases: IndexMap<String, Arc<CaseProof>>,
     /// Requests per second of the same load against a null server, on an endpoint of the same kind. Only in the first
     /// round, and only for protocols whose servers do more than send a known reply.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -689,37 +683,6 @@ pub struct RoundRecord {
     /// Cases of `lasthop compare` whose server was still the same process after the `--restart` command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub same_servers: Vec<String>,
-}
-
-/// A [`CaseProof`]. Equal proofs of several rounds can share memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "CaseProof", into = "CaseProof")]
-pub struct Seen(Arc<CaseProof>);
-
-impl From<CaseProof> for Seen {
-    fn from(proof: CaseProof) -> Self {
-        Self(Arc::new(proof))
-    }
-}
-
-impl From<Seen> for CaseProof {
-    fn from(seen: Seen) -> Self {
-        Arc::unwrap_or_clone(seen.0)
-    }
-}
-
-impl Deref for Seen {
-    type Target = CaseProof;
-
-    fn deref(&self) -> &CaseProof {
-        &self.0
-    }
-}
-
-impl DerefMut for Seen {
-    fn deref_mut(&mut self) -> &mut CaseProof {
-        Arc::make_mut(&mut self.0)
-    }
 }
 
 /// The result of verifying a case at the beginning of a round.

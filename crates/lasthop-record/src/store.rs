@@ -6,11 +6,11 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
 use lasthop_model::{
-    profile::Frames,
     record::{MOST_CASES, ProfileRecord, RunEnd, RunHeader, VERSION},
     run_name,
 };
@@ -309,7 +309,7 @@ pub fn read(directory: &Path) -> Result<RunData, String> {
 }
 
 /// Shares functions of stacks between trials: most stacks occur in every trial.
-fn share_stacks(record: &mut ProfileRecord, known: &mut HashSet<Frames>) {
+fn share_stacks(record: &mut ProfileRecord, known: &mut HashSet<Arc<[String]>>) {
     let ProfileRecord::Profile(trial) = record else { return };
     for stack in trial.profile.roles.values_mut().flat_map(|role| &mut role.stacks) {
         match known.get(&stack.frames) {

@@ -11,6 +11,7 @@ use std::{
     fmt::Display,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -21,7 +22,7 @@ use lasthop_model::{
     binding::{Account, Bindings, SOCKET, service_of},
     driver::ToolChoice,
     observation::{InContainer, Role},
-    record::{CasePlan, CaseProof, Cpus, Failure, RoundRecord, Seen, Stage, TrialRecord},
+    record::{CasePlan, CaseProof, Cpus, Failure, RoundRecord, Stage, TrialRecord},
 };
 use lasthop_observe::{
     link::{LinkWatch, Listening},
@@ -628,7 +629,11 @@ impl Round {
     }
 
     /// Opens every working case again, with new drivers.
-    fn reopen(&mut self, runner: &mut Runner<'_>, proofs: &mut IndexMap<String, Seen>) -> Result<(), RunError> {
+    fn reopen(
+        &mut self,
+        runner: &mut Runner<'_>,
+        proofs: &mut IndexMap<String, Arc<CaseProof>>,
+    ) -> Result<(), RunError> {
         for running in std::mem::take(&mut self.drivers).into_values() {
             running.stop();
         }

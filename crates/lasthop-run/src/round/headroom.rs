@@ -1,9 +1,9 @@
 //! Measures the headroom of the load generator: runs each load of the run once, briefly, against a null server.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
-use lasthop_model::record::{Placement, Seen};
+use lasthop_model::record::{CaseProof, Placement};
 use lasthop_plan::settings::MOST_THREADS;
 use lasthop_protocol::{spec::Spec, wire::TrialPhases};
 use lasthop_stack::null;
@@ -32,7 +32,7 @@ const ENOUGH: f64 = 1.5;
 pub fn calibrate(
     round: &mut Round,
     runner: &mut Runner<'_>,
-    proofs: &mut IndexMap<String, Seen>,
+    proofs: &mut IndexMap<String, Arc<CaseProof>>,
 ) -> Result<IndexMap<String, f64>, RunError> {
     if !runner.job.settings.headroom || !runner.is_first_round() {
         return Ok(IndexMap::new());
@@ -61,7 +61,7 @@ fn most_threads(runner: &Runner<'_>) -> u32 {
 fn is_at_limit(
     round: &mut Round,
     runner: &Runner<'_>,
-    proofs: &IndexMap<String, Seen>,
+    proofs: &IndexMap<String, Arc<CaseProof>>,
     headroom: &IndexMap<String, f64>,
 ) -> bool {
     if runner.threads >= most_threads(runner) {
@@ -82,7 +82,7 @@ fn is_at_limit(
 
 /// Requests per second against a null server, by case. Loads that differ only in their address share a calibration.
 /// Cases without a null server (a classic tool, lasthop's own protocols, a failed start) are left out.
-fn reached(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Seen>) -> IndexMap<String, f64> {
+fn reached(round: &mut Round, runner: &Runner<'_>, proofs: &IndexMap<String, Arc<CaseProof>>) -> IndexMap<String, f64> {
     let mut known: HashMap<String, Option<f64>> = HashMap::new();
     let mut found = IndexMap::new();
     for (index, case) in runner.job.plan.cases.iter().enumerate() {
