@@ -1,7 +1,7 @@
 //! lasthop's side of the guard.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fmt::Display,
     fs::File,
     io::{self, PipeReader, PipeWriter},
@@ -109,12 +109,11 @@ struct Link {
 /// Reports of the guard that no caller has collected yet.
 #[derive(Debug, Default)]
 struct PendingReports {
-    begun: bool,
     lost: bool,
     /// The guard has left a request unanswered, so further requests would be a waste of time.
     silent: bool,
-    spawned: HashMap<u64, Result<i32, String>>,
-    stopped: HashSet<u64>,
+    /// Answers by id of the request.
+    answers: HashMap<u64, Result<i32, String>>,
     /// Ends of processes, by id of the request that started them.
     exits: HashMap<u64, Exit>,
 }
@@ -149,15 +148,8 @@ impl Guard {
             sandbox: sandbox.path().to_owned(),
         };
         guard.link.channel.send(&begin, &[sandbox.lock()]).map_err(cannot_ask)?;
-        // `Begin` has no id; the guard refuses it with id 0.
-        let refused = guard.link.answer(ANSWER, |reports| match reports.spawned.remove(&0) {
-            Some(Err(cause)) => Some(Some(cause)),
-            _ => reports.begun.then_some(None),
-        })?;
-        match refused {
-            Some(cause) => Err(not_started(cause)),
-            None => Ok(guard),
-        }
+        guard.link.answer(NOBODY, ANSWER)?.map_err(not_started)?;
+        Ok(guard)
     }
 
     /// Pid of the guard.
@@ -187,7 +179,7 @@ impl Guard {
             stderr,
             link: Arc::clone(&self.link),
         };
-        let answer = self.link.answer(ANSWER, |reports| reports.spawned.remove(&id))?;
+        let answer = self.link.answer(id, ANSWER)?;
         child.pid = answer.map_err(|cause| GuardError::Other(format!("cannot start `{program}`: {cause}")))?;
         Ok(child)
     }
@@ -311,7 +303,7 @@ impl Link {
     fn stop(&self, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.ask_to_stop(Some(id), child, signal, timeout)?;
-        self.answer(timeout + ANSWER, |reports| reports.stopped.remove(&id).then_some(()))
+        self.answer(id, timeout + ANSWER).map(drop)
     }
 
     fn ask_to_stop(&self, id: Option<u64>, child: u64, signal: i32, timeout: Duration) -> Result<(), GuardError> {
@@ -324,13 +316,9 @@ impl Link {
         self.ask(&request, &[])
     }
 
-    /// Like [`Self::wait_for`], for an answer from the guard.
-    fn answer<T>(
-        &self,
-        timeout: Duration,
-        find: impl FnMut(&mut PendingReports) -> Option<T>,
-    ) -> Result<T, GuardError> {
-        let answer = self.wait_for(timeout, find);
+    /// The guard's answer to a request.
+    fn answer(&self, id: u64, timeout: Duration) -> Result<Result<i32, String>, GuardError> {
+        let answer = self.wait_for(timeout, |reports| reports.answers.remove(&id));
         if matches!(answer, Err(GuardError::Silent)) {
             lock(&self.reports).silent = true;
         }
@@ -340,11 +328,8 @@ impl Link {
     fn note(&self, report: Report) {
         let mut reports = lock(&self.reports);
         match report {
-            Report::Begun => reports.begun = true,
-            Report::Refused { id, cause } => drop(reports.spawned.insert(id, Err(cause))),
-            Report::Spawned { id, pid } => drop(reports.spawned.insert(id, Ok(pid))),
+            Report::Answered { id, answer } => drop(reports.answers.insert(id, answer)),
             Report::Exited { child, exit } => drop(reports.exits.insert(child, exit)),
-            Report::Stopped { id } => drop(reports.stopped.insert(id)),
         }
         drop(reports);
         self.changed.notify_all();

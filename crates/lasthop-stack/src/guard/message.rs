@@ -14,7 +14,7 @@ pub enum Request {
     /// Start a process. Standard input, output and error are attached.
     Spawn(SpawnRequest),
     /// Send `signal` to the process that `Spawn` number `child` started, and kill the rest of its group and descendants
-    /// `timeout_ms` later. Without `id`, do not report.
+    /// `timeout_ms` later. Answered when all of them are gone; without `id`, never.
     Stop {
         id: Option<u64>,
         child: u64,
@@ -52,23 +52,9 @@ pub struct SpawnRequest {
 /// From the guard to lasthop.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// The guard is ready for requests.
-    Begun,
-    Refused {
-        id: u64,
-        cause: String,
-    },
-    Spawned {
-        id: u64,
-        pid: i32,
-    },
+    /// A request is done, or was refused. The answer to `Spawn` is a pid, to any other request 0. `Begin` has no id and
+    /// is answered as 0.
+    Answered { id: u64, answer: Result<i32, String> },
     /// The process that `Spawn` number `child` started has ended.
-    Exited {
-        child: u64,
-        exit: Exit,
-    },
-    /// The process and all its descendants are gone.
-    Stopped {
-        id: u64,
-    },
+    Exited { child: u64, exit: Exit },
 }

@@ -184,44 +184,38 @@ impl Supervisor {
         let _ = self.channel.send(report, &[]);
     }
 
+    fn report_answer(&self, id: u64, answer: io::Result<i32>) {
+        let answer = answer.map_err(|error| error.to_string());
+        self.report(&Report::Answered { id, answer });
+    }
+
     fn report_stopped(&self, id: Option<u64>) {
         if let Some(id) = id {
-            self.report(&Report::Stopped { id });
+            self.report_answer(id, Ok(0));
         }
     }
 
     fn begin(&mut self, sandbox: PathBuf, mut descriptors: Vec<OwnedFd>) {
         self._lock = descriptors.pop();
-        match GuardRecord::of_this_process().write(&sandbox) {
-            Ok(()) => self.report(&Report::Begun),
-            Err(error) => self.report(&Report::Refused {
-                id: 0,
-                cause: error.to_string(),
-            }),
-        }
+        let written = GuardRecord::of_this_process().write(&sandbox);
+        self.report_answer(0, written.map(|()| 0));
         self.sandbox = Some(sandbox);
     }
 
     fn spawn(&mut self, request: SpawnRequest, descriptors: Vec<OwnedFd>) {
         let id = request.id;
-        let report = match self.start(&request, descriptors) {
-            Ok(pid) => {
-                let child = Child {
-                    id,
-                    program: request.command.into_iter().next().unwrap_or_default(),
-                    stop_signal: request.stop_signal,
-                    as_group: request.as_group,
-                    stopping: None,
-                };
-                self.children.insert(pid, child);
-                Report::Spawned { id, pid }
-            }
-            Err(error) => Report::Refused {
+        let started = self.start(&request, descriptors);
+        if let Ok(pid) = started {
+            let child = Child {
                 id,
-                cause: error.to_string(),
-            },
-        };
-        self.report(&report);
+                program: request.command.into_iter().next().unwrap_or_default(),
+                stop_signal: request.stop_signal,
+                as_group: request.as_group,
+                stopping: None,
+            };
+            self.children.insert(pid, child);
+        }
+        self.report_answer(id, started);
     }
 
     fn start(&self, request: &SpawnRequest, descriptors: Vec<OwnedFd>) -> io::Result<i32> {
