@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lasthop_plan::{catalog::LoadError, model::Experiment};
+use lasthop_plan::model::Experiment;
 use lasthop_repro::{
     Options,
     book::Book,
@@ -45,8 +45,7 @@ fn table() -> Result<(), CliError> {
     let home = home()?;
     let state = |study: &Study| {
         let missing = study.runs.iter().find_map(|run| match catalog.load(&run.experiment) {
-            Err(LoadError::Unknown { .. }) => Some(format!("there is no experiment `{}`", run.experiment)),
-            Err(error) => Some(error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
+            Err(error) => Some(error.split_whitespace().collect::<Vec<_>>().join(" ")),
             Ok(experiment) => run.because.clone().or_else(|| lacking(study, &experiment, &home)),
         });
         missing.unwrap_or_else(|| "can be repeated".to_owned())

@@ -28,21 +28,6 @@ static SERVICES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../services
 /// Digits of the digest that distinguishes the packages of experiments.
 const PLACE: usize = 12;
 
-/// An experiment that cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("there is no experiment `{name}`; {}", meant(.name, .known, "`lasthop list --all` shows all"))]
-    Unknown { name: String, known: Vec<String> },
-    #[error("{0}")]
-    Other(String),
-}
-
-impl From<String> for LoadError {
-    fn from(text: String) -> Self {
-        Self::Other(text)
-    }
-}
-
 /// The files of an experiment, and their place.
 struct Located {
     name: String,
@@ -58,7 +43,7 @@ pub struct Entry {
     pub name: String,
     pub source: Source,
     /// The experiment, or why it cannot be loaded.
-    pub experiment: Result<Experiment, LoadError>,
+    pub experiment: Result<Experiment, String>,
 }
 
 /// All experiments and recipes of this machine.
@@ -119,7 +104,7 @@ impl Catalog {
     }
 
     /// Loads an experiment by name or by path.
-    pub fn load(&self, name: &str) -> Result<Experiment, LoadError> {
+    pub fn load(&self, name: &str) -> Result<Experiment, String> {
         let Located {
             name,
             shown,
@@ -129,7 +114,7 @@ impl Catalog {
         self.check(&name, &shown, source, &files)
     }
 
-    fn find(&self, name: &str) -> Result<Located, LoadError> {
+    fn find(&self, name: &str) -> Result<Located, String> {
         // A name with a slash is a path, even if an experiment has that name.
         if name.contains('/') {
             return found_in(Path::new(name));
@@ -155,15 +140,13 @@ impl Catalog {
         if Path::new(name).is_dir() {
             return Err(no_experiment(Path::new(name)));
         }
-        Err(LoadError::Unknown {
-            name: name.to_owned(),
-            known: self.names(),
-        })
+        let advice = meant(name, self.names(), "`lasthop list --all` shows all");
+        Err(format!("there is no experiment `{name}`; {advice}"))
     }
 
     /// All files of an experiment by path. They include, in `services/`, every recipe that its cases may use, so that
     /// the folder needs no other.
-    pub fn files(&self, name: &str) -> Result<Files, LoadError> {
+    pub fn files(&self, name: &str) -> Result<Files, String> {
         let Located {
             name,
             shown,
@@ -182,7 +165,7 @@ impl Catalog {
     }
 
     /// Reads an experiment from its files, by their path in the folder that messages call `shown`.
-    pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, LoadError> {
+    pub fn check(&self, name: &str, shown: &str, source: Source, files: &Files) -> Result<Experiment, String> {
         let own_recipe = |path: &Path| {
             let inner = path.strip_prefix("services").ok()?;
             let name = inner.parent()?.to_str()?.to_owned();
@@ -210,7 +193,7 @@ impl Catalog {
         let checked = bounded(name, size(files), || {
             validate::experiment(name, shown, source, files, &recipes)
         });
-        checked.map_err(|errors| errors.to_string().into())
+        checked.map_err(|errors| errors.to_string())
     }
 
     /// Names of all recipes that any experiment may use, sorted.
@@ -286,16 +269,16 @@ impl Experiment {
     }
 }
 
-fn no_experiment(folder: &Path) -> LoadError {
+fn no_experiment(folder: &Path) -> String {
     let shown = folder.display();
     if folder.is_dir() {
-        format!("there is no {EXPERIMENT_FILE} in `{shown}`; `lasthop new NAME` makes a folder with one").into()
+        format!("there is no {EXPERIMENT_FILE} in `{shown}`; `lasthop new NAME` makes a folder with one")
     } else {
-        format!("there is no folder `{shown}`; `lasthop new NAME` makes one").into()
+        format!("there is no folder `{shown}`; `lasthop new NAME` makes one")
     }
 }
 
-fn found_in(folder: &Path) -> Result<Located, LoadError> {
+fn found_in(folder: &Path) -> Result<Located, String> {
     if !folder.join(EXPERIMENT_FILE).is_file() {
         return Err(no_experiment(folder));
     }
@@ -341,7 +324,7 @@ mod tests {
         write(folder.path(), files);
         let shown = folder.path().display().to_string();
         let found = Catalog::default().load(&shown);
-        found.map_err(|error| error.to_string().replace(&shown, "FOLDER"))
+        found.map_err(|error| error.replace(&shown, "FOLDER"))
     }
 
     fn errors(files: &[(&str, &str)]) -> String {

@@ -16,7 +16,6 @@ use lasthop_model::{
     selection::{Choice, Selection},
 };
 use lasthop_plan::{
-    catalog::LoadError,
     digest,
     model::{Experiment, Source},
     plan::Plan,
@@ -150,20 +149,10 @@ impl Job<'_> {
         if interrupt::heard() {
             return Err("interrupted".to_owned());
         }
-        let because = run
-            .because
-            .as_ref()
-            .map_or_else(String::new, |because| format!(": {because}"));
-        let experiment = match self.options.catalog.load(&run.experiment) {
-            Ok(experiment) => experiment,
-            Err(LoadError::Unknown { .. }) => {
-                return Err(format!("there is no experiment `{}` here{because}", run.experiment));
-            }
-            Err(error) => return Err(error.to_string()),
-        };
         if let Some(because) = &run.because {
             return Err(because.clone());
         }
+        let experiment = self.options.catalog.load(&run.experiment)?;
         let plan = |set, drivers| {
             let selection = Selection {
                 set,

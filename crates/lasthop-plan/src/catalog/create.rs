@@ -91,7 +91,7 @@ impl Catalog {
 
     /// The files of another experiment under a new name.
     fn copied(&self, name: &str, original: &str) -> Result<Files, String> {
-        let mut files = self.files(original).map_err(|error| error.to_string())?;
+        let mut files = self.files(original)?;
         if let Some(experiment) = files.get_mut(Path::new(EXPERIMENT_FILE)) {
             *experiment = titled(&String::from_utf8_lossy(experiment), name).into_bytes();
         }
