@@ -56,7 +56,7 @@ pub static KIND: ProtocolKind = ProtocolKind {
 
 fn from_url(location: &Location<'_>) -> Result<(Endpoint, Protocol), String> {
     let (endpoint, host, target) = place(location, "https")?;
-    Ok((endpoint, asking_for(target, host)))
+    Ok((endpoint, Http::asking_for(target, host_header(host)).into()))
 }
 
 /// Endpoint, host and target of a URL of HTTP, or of a protocol that begins as HTTP. The scheme `secure` stands for
@@ -79,23 +79,6 @@ pub(crate) fn place<'a>(location: &Location<'a>, secure: &str) -> Result<(Endpoi
     let target = target.split('#').next().unwrap_or_default();
     let slash = if target.starts_with('/') { "" } else { "/" };
     Ok((endpoint, host, format!("{slash}{target}")))
-}
-
-fn asking_for(path: String, host: &str) -> Protocol {
-    let http = Http {
-        method: get(),
-        path,
-        host: host_header(host),
-        headers: Vec::new(),
-        hidden: Vec::new(),
-        body: Content::default(),
-        version: HttpVersion::V11,
-        expect: HttpExpect {
-            status: 200,
-            ..HttpExpect::default()
-        },
-    };
-    http.into()
 }
 
 /// HTTP/1.0, 1.1 or 2.
@@ -125,6 +108,25 @@ pub struct Http {
     pub version: HttpVersion,
     /// The correct reply.
     pub expect: HttpExpect,
+}
+
+impl Http {
+    /// `GET` over HTTP/1.1, whose correct reply has status 200.
+    pub fn asking_for(path: String, host: String) -> Self {
+        Self {
+            method: get(),
+            path,
+            host,
+            headers: Vec::new(),
+            hidden: Vec::new(),
+            body: Content::default(),
+            version: HttpVersion::V11,
+            expect: HttpExpect {
+                status: 200,
+                ..HttpExpect::default()
+            },
+        }
+    }
 }
 
 pub(crate) fn get() -> String {
