@@ -201,7 +201,7 @@ fn nginx_starts_and_stops_on_every_transport_that_it_has_all_at_once() {
         assert!(stack.died().is_none());
     }
     let pids: Vec<i32> = stacks.iter().map(|stack| stack.instances[0].pid).collect();
-    for result in Stack::stop_all(stacks) {
+    for result in Stack::stop_all(&stacks) {
         result.unwrap();
     }
     assert!(pids.iter().all(|pid| Stat::of(*pid).is_none()));

@@ -663,8 +663,8 @@ impl Round {
                 running.stop();
             }
             let stacks: Vec<Stack> = stacks.into_iter().flatten().map(|up| up.stack).collect();
-            let numbers: Vec<usize> = stacks.iter().map(|stack| stack.stack).collect();
-            numbers.into_iter().zip(Stack::stop_all(stacks)).collect()
+            let ended = Stack::stop_all(&stacks);
+            stacks.iter().map(|stack| stack.stack).zip(ended).collect()
         });
         // If there is no thread, everything was dropped, which kills the processes.
         StoppingRound {

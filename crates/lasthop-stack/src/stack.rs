@@ -5,7 +5,6 @@ mod start;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -254,12 +253,12 @@ impl Stack {
 
     /// Starts several stacks at the same time; the results are in the order of the plans.
     pub fn start_all(guard: &Guard, plans: &[StackPlan]) -> Vec<Result<Self, StartError>> {
-        in_parallel(plans.iter(), |plan| Self::start(guard, plan))
+        in_parallel(plans, |plan| Self::start(guard, plan))
     }
 
     /// Stops several stacks at the same time, and returns the first error of each.
-    pub fn stop_all(stacks: Vec<Self>) -> Vec<Result<(), StartError>> {
-        in_parallel(stacks.into_iter(), Self::stop)
+    pub fn stop_all(stacks: &[Self]) -> Vec<Result<(), StartError>> {
+        in_parallel(stacks, Self::stop)
     }
 
     pub fn instance(&self, name: &str) -> Option<&Instance> {
@@ -274,40 +273,27 @@ impl Stack {
     }
 
     /// Stops all services in reverse order, even if one fails to stop.
-    pub fn stop(mut self) -> Result<(), StartError> {
-        let mut result = Ok(());
-        while let Some(instance) = self.instances.pop() {
-            result = result.and(instance.stop());
-        }
-        result
+    pub fn stop(&self) -> Result<(), StartError> {
+        let stopped = self.instances.iter().rev().map(Instance::stop);
+        stopped.reduce(Result::and).unwrap_or(Ok(()))
     }
 }
 
-/// Handles each item in its own thread, including this one. If the system has no more threads, existing threads do the
-/// rest.
-fn in_parallel<T: Send, R: Send>(
-    items: impl ExactSizeIterator<Item = T> + Send,
-    work: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let further = items.len().saturating_sub(1);
-    let items = Mutex::new(items.enumerate());
-    let some = || {
-        std::iter::from_fn(|| items.lock().unwrap_or_else(PoisonError::into_inner).next())
-            .map(|(number, item)| (number, work(item)))
-            .collect::<Vec<_>>()
-    };
-    let mut done = thread::scope(|scope| {
-        let threads: Vec<_> = (0..further)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, some).ok())
-            .collect();
-        let mut done = some();
-        for thread in threads {
-            done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
+/// Handles each item in its own thread. Items for which the system has no thread are handled here, one after the other.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let work = &work;
+    thread::scope(|scope| {
+        let begin = |item| {
+            let thread = thread::Builder::new().spawn_scoped(scope, move || work(item));
+            thread.map_err(|_| item)
+        };
+        let begun: Vec<_> = items.iter().map(begin).collect();
+        let done = begun.into_iter().map(|begun| match begun {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(item) => work(item),
+        });
+        done.collect()
+    })
 }
 
 fn stop_signal(stop: &Stop) -> Result<i32, String> {
