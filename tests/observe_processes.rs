@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     path::Path,
     process::Command,
     thread,
@@ -12,10 +12,10 @@ use std::{
 use lasthop_model::observation::{InContainer, Observations, Role, RoleUsage};
 use lasthop_observe::observer::Observer;
 use lasthop_stack::{
-    guard::{Guard, GuardedChild, Input, Output, Spawn},
+    guard::{Guard, GuardedChild, SpawnRequest},
     sandbox::Sandbox,
 };
-use lasthop_system::cpus;
+use lasthop_system::{cpus, lines::Lines};
 
 /// Works for each line that it gets, `KIND MS`, and answers with the CPU milliseconds that it took, by its own account.
 const WORKER: &str = r"
@@ -56,28 +56,26 @@ for line in sys.stdin:
     print('done', flush=True)
 ";
 
+/// The longest time for a piece of work; it is only there to end a test that has failed.
+const LONG: Duration = Duration::from_secs(60);
+
 struct Worker {
     child: GuardedChild,
-    lines: BufReader<std::io::PipeReader>,
+    lines: Lines,
 }
 
 impl Worker {
     fn start(guard: &Guard) -> Self {
         let python = ["/usr/bin/env", "python3", "-c", WORKER];
-        let mut child = guard
-            .spawn(Spawn::new(python).stdin(Input::Pipe).stdout(Output::Pipe))
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let (child, lines) = guard.spawn_with_lines(SpawnRequest::of(python), None, 4096).unwrap();
         let mut worker = Self { child, lines };
         worker.work("self", 1);
         worker
     }
 
     fn work(&mut self, kind: &str, ms: u64) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{kind} {ms}").unwrap();
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert_eq!(line, "done\n");
+        self.lines.say(format!("{kind} {ms}\n").as_bytes(), LONG).unwrap();
+        assert_eq!(self.lines.hear(LONG).unwrap(), b"done");
     }
 }
 
@@ -223,12 +221,15 @@ fn run_delay_of_first_thread(child: &GuardedChild) -> u64 {
 fn processes_that_share_a_cpu_have_a_run_delay() {
     let (guard, _sandbox) = launch();
     let cpu = cpus::allowed()[0];
-    let loops = guard
-        .spawn(Spawn::new(["/bin/sh", "-c", "while :; do :; done"]).cpus(&[cpu]))
-        .unwrap();
-    let spins = guard
-        .spawn(Spawn::new(["/usr/bin/env", "python3", "-c", SPINNER]).cpus(&[cpu]))
-        .unwrap();
+    let pinned = |command: &[&str]| {
+        let request = SpawnRequest {
+            cpus: vec![cpu],
+            ..SpawnRequest::of(command.iter().copied())
+        };
+        guard.spawn(request, None).unwrap()
+    };
+    let loops = pinned(&["/bin/sh", "-c", "while :; do :; done"]);
+    let spins = pinned(&["/usr/bin/env", "python3", "-c", SPINNER]);
     let sleeper = Worker::start(&guard);
     let of = |name: &str, child: &GuardedChild| Role {
         name: name.into(),
@@ -262,7 +263,7 @@ fn processes_that_share_a_cpu_have_a_run_delay() {
 fn a_snapshot_has_every_one_of_twenty_processes() {
     let (guard, _sandbox) = launch();
     let children: Vec<GuardedChild> = (0..20)
-        .map(|_| guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap())
+        .map(|_| guard.spawn(SpawnRequest::of(["/bin/sleep", "1000"]), None).unwrap())
         .collect();
     let role = |child: &GuardedChild| Role {
         stack: 0,

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, PipeReader, Read, Write},
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -10,10 +11,13 @@ use std::{
 
 use lasthop_stack::{
     exit::Exit,
-    guard::{Guard, Input, MARKER, Output, Spawn, Sweep, sweep_in},
+    guard::{Guard, GuardedChild, MARKER, SpawnRequest, Sweep, sweep_in},
     sandbox::Sandbox,
 };
-use lasthop_system::process::{Stat, all, descendants};
+use lasthop_system::{
+    lines::LineError,
+    process::{Stat, all, descendants},
+};
 
 const LASTHOP: &str = env!("CARGO_BIN_EXE_lasthop");
 const LONG: Duration = Duration::from_secs(20);
@@ -23,8 +27,19 @@ fn launch() -> (Guard, Sandbox) {
     (Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap(), sandbox)
 }
 
-fn shell(script: &str) -> Spawn {
-    Spawn::new(["/bin/sh", "-c", script])
+fn shell(script: &str) -> SpawnRequest {
+    SpawnRequest::of(["/bin/sh", "-c", script])
+}
+
+fn sleep() -> SpawnRequest {
+    SpawnRequest::of(["/bin/sleep", "1000"])
+}
+
+/// A process, and what it writes.
+fn reading(guard: &Guard, request: SpawnRequest) -> (GuardedChild, BufReader<PipeReader>) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let output = OwnedFd::from(writer).into();
+    (guard.spawn(request, Some(output)).unwrap(), BufReader::new(reader))
 }
 
 /// Waits for a condition that must come true soon; the deadline is only there to end a test that has failed.
@@ -40,8 +55,8 @@ fn lives(pid: i32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.state != b'Z')
 }
 
-fn read_pids(reader: impl Read, count: usize) -> Vec<i32> {
-    BufReader::new(reader)
+fn read_pids(reader: impl BufRead, count: usize) -> Vec<i32> {
+    reader
         .lines()
         .take(count)
         .map(|line| line.unwrap().trim().parse().unwrap())
@@ -51,18 +66,18 @@ fn read_pids(reader: impl Read, count: usize) -> Vec<i32> {
 #[test]
 fn a_child_reads_writes_and_its_end_is_reported() {
     let (guard, sandbox) = launch();
-    let spawn = shell("read word; echo \"$word $PWD $WORD $LASTHOP_RUN\"; echo talk >&2; exit 7")
-        .environment(&[("WORD".to_owned(), "there".to_owned())])
-        .directory("/usr")
-        .stdin(Input::Pipe)
-        .stdout(Output::Pipe)
-        .stderr(Output::Same);
-    let mut child = guard.spawn(spawn).unwrap();
+    let request = SpawnRequest {
+        environment: vec![("WORD".to_owned(), "there".to_owned())],
+        directory: Some("/usr".into()),
+        ..shell("read word; echo \"$word $PWD $WORD $LASTHOP_RUN\"; echo talk >&2; exit 7")
+    };
+    let (child, mut lines) = guard.spawn_with_lines(request, None, 4096).unwrap();
     assert_eq!(child.exited(), None);
-    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
-    let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert_eq!(text, format!("hello /usr there {}\ntalk\n", sandbox.path().display()));
+    lines.say(b"hello\n", LONG).unwrap();
+    let mut hear = || String::from_utf8(lines.hear(LONG).unwrap()).unwrap();
+    assert_eq!(hear(), format!("hello /usr there {}", sandbox.path().display()));
+    assert_eq!(hear(), "talk");
+    assert!(matches!(lines.hear(LONG), Err(LineError::Ended)));
     assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(7)));
     assert_eq!(child.exited().unwrap().to_string(), "ended with status 7");
 }
@@ -70,9 +85,11 @@ fn a_child_reads_writes_and_its_end_is_reported() {
 #[test]
 fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
     let (guard, _sandbox) = launch();
-    let mut child = guard
-        .spawn(Spawn::new(["/bin/cat"]).stdin(Input::Pipe).cpus(&[0]))
-        .unwrap();
+    let request = SpawnRequest {
+        cpus: vec![0],
+        ..SpawnRequest::of(["/bin/cat"])
+    };
+    let (child, lines) = guard.spawn_with_lines(request, None, 4096).unwrap();
     let stat = Stat::of(child.pid).unwrap();
     assert_eq!(
         (stat.parent, stat.group, stat.session),
@@ -80,7 +97,7 @@ fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
     );
     let status = fs::read_to_string(format!("/proc/{}/status", child.pid)).unwrap();
     assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
-    drop(child.stdin.take());
+    drop(lines);
     assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
 }
 
@@ -88,26 +105,27 @@ fn a_child_has_its_own_group_its_cpus_and_the_guard_as_parent() {
 fn a_program_that_is_missing_is_refused_with_its_name() {
     let (guard, _sandbox) = launch();
     let error = guard
-        .spawn(Spawn::new(["/nowhere/server", "-x"]))
+        .spawn(SpawnRequest::of(["/nowhere/server", "-x"]), None)
         .unwrap_err()
         .to_string();
     assert_eq!(
         error,
         "cannot start `/nowhere/server`: No such file or directory (os error 2)"
     );
-    assert!(guard.spawn(Spawn::new(["/bin/true"]).directory("/nowhere")).is_err());
-    assert_eq!(
-        guard.spawn(Spawn::new(["/bin/true"])).unwrap().wait(LONG).unwrap(),
-        Some(Exit::Code(0))
-    );
+    let elsewhere = SpawnRequest {
+        directory: Some("/nowhere".into()),
+        ..shell("true")
+    };
+    assert!(guard.spawn(elsewhere, None).is_err());
+    let child = guard.spawn(shell("true"), None).unwrap();
+    assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
 }
 
 #[test]
 fn stop_is_orderly_where_the_process_obeys() {
     let (guard, _sandbox) = launch();
     let script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.01; done";
-    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
-    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let (child, mut reader) = reading(&guard, shell(script));
     reader.read_line(&mut String::new()).unwrap();
     child.stop(libc::SIGTERM, LONG).unwrap();
     assert_eq!(child.exited(), Some(Exit::Code(3)));
@@ -122,9 +140,9 @@ fn stop_kills_what_does_not_obey_with_all_its_descendants() {
     // One grandchild stays in the group, one leaves it and the session, one is orphaned besides.
     let script = "trap '' TERM; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; \
                   sh -c 'setsid sleep 1000 & echo $!'; echo $$; wait; wait; wait";
-    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
-    let other = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();
-    let pids = read_pids(child.stdout.take().unwrap(), 4);
+    let (child, reader) = reading(&guard, shell(script));
+    let other = guard.spawn(sleep(), None).unwrap();
+    let pids = read_pids(reader, 4);
     assert_eq!(pids[3], child.pid);
     child.stop(libc::SIGTERM, Duration::from_millis(50)).unwrap();
     assert_eq!(child.exited().unwrap().to_string(), "was ended by signal 9 (SIGKILL)");
@@ -138,10 +156,8 @@ fn stop_kills_what_does_not_obey_with_all_its_descendants() {
 #[test]
 fn the_group_of_a_process_that_ends_by_itself_ends_too() {
     let (guard, _sandbox) = launch();
-    let mut child = guard
-        .spawn(shell("sleep 1000 & echo $!; exit 0").stdout(Output::Pipe))
-        .unwrap();
-    let pids = read_pids(child.stdout.take().unwrap(), 1);
+    let (child, reader) = reading(&guard, shell("sleep 1000 & echo $!; exit 0"));
+    let pids = read_pids(reader, 1);
     assert_eq!(child.wait(LONG).unwrap(), Some(Exit::Code(0)));
     eventually("the rest of the group is gone", || !lives(pids[0]));
 }
@@ -152,12 +168,12 @@ fn shared_memory_of_its_own_ends_with_a_killed_child() {
     let name = format!("lasthop-test-{}", std::process::id());
     let script =
         format!("ipcmk -M 64 >/dev/null; touch /dev/shm/{name}; ipcs -m | grep -c 0x; ls -A /dev/shm; exec sleep 1000");
-    let mut child = guard.spawn(shell(&script).stdout(Output::Pipe).own_memory()).unwrap();
-    let seen: Vec<_> = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .take(2)
-        .map(Result::unwrap)
-        .collect();
+    let of_its_own = |script: &str| SpawnRequest {
+        own_memory: true,
+        ..shell(script)
+    };
+    let (child, reader) = reading(&guard, of_its_own(&script));
+    let seen: Vec<_> = reader.lines().take(2).map(Result::unwrap).collect();
     assert_eq!(seen, ["1", &name], "only its own");
     let owner = child.pid.to_string();
     let there = || {
@@ -168,33 +184,22 @@ fn shared_memory_of_its_own_ends_with_a_killed_child() {
     };
     assert!(!Path::new("/dev/shm").join(&name).exists() && !there());
     child.stop(libc::SIGKILL, LONG).unwrap();
-    let common = guard.spawn(
-        shell("ls /dev/shm/lasthop-test-*; ipcs -m | grep -c $PPID")
-            .stdout(Output::Pipe)
-            .own_memory(),
-    );
+    let script = "ls /dev/shm/lasthop-test-* 2>/dev/null; ipcs -m | grep -c $PPID";
+    let (_child, mut reader) = reading(&guard, of_its_own(script));
     let mut said = String::new();
-    common
-        .unwrap()
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
+    reader.read_to_string(&mut said).unwrap();
     assert_eq!(said, "0\n", "another has its own");
 }
 
 #[test]
 fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbox() {
     let (guard, sandbox) = launch();
-    let dropped = guard.spawn(Spawn::new(["/bin/sleep", "1000"])).unwrap();
+    let dropped = guard.spawn(sleep(), None).unwrap();
     let pid = dropped.pid;
     drop(dropped);
     eventually("the dropped child is gone", || !lives(pid));
-    let mut daemon = guard
-        .spawn(shell("setsid sh -c 'sleep 1000 & echo $!' ").stdout(Output::Pipe))
-        .unwrap();
-    let pids = read_pids(daemon.stdout.take().unwrap(), 1);
+    let (_daemon, reader) = reading(&guard, shell("setsid sh -c 'sleep 1000 & echo $!' "));
+    let pids = read_pids(reader, 1);
     let path = sandbox.path().to_owned();
     let supervisor = guard.pid();
     drop(guard);
@@ -205,13 +210,15 @@ fn a_dropped_child_is_killed_and_a_dropped_guard_ends_all_and_removes_the_sandbo
 #[test]
 fn a_signal_to_the_guard_ends_all_and_lasthop_is_told() {
     let (guard, sandbox) = launch();
-    let child = guard
-        .spawn(Spawn::new(["/bin/sleep", "1000"]).stop_signal(libc::SIGTERM))
-        .unwrap();
+    let request = SpawnRequest {
+        stop_signal: Some(libc::SIGTERM),
+        ..sleep()
+    };
+    let child = guard.spawn(request, None).unwrap();
     kill(guard.pid(), libc::SIGTERM);
     let error = child.wait(LONG);
     assert!(error.is_err() || error.unwrap().is_some());
-    eventually("the guard is gone", || guard.spawn(Spawn::new(["/bin/true"])).is_err());
+    eventually("the guard is gone", || guard.spawn(shell("true"), None).is_err());
     assert!(!lives(child.pid));
     eventually("the sandbox is gone", || !sandbox.path().exists());
 }
@@ -221,8 +228,8 @@ fn when_the_guard_is_killed_lasthop_kills_what_is_left() {
     let (guard, _sandbox) = launch();
     // `env -i` takes the mark away: the session still tells.
     let script = "env -i /bin/sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait";
-    let mut child = guard.spawn(shell(script).stdout(Output::Pipe)).unwrap();
-    let pids = read_pids(child.stdout.take().unwrap(), 2);
+    let (child, reader) = reading(&guard, shell(script));
+    let pids = read_pids(reader, 2);
     kill(guard.pid(), libc::SIGKILL);
     let error = child.stop(libc::SIGTERM, LONG).unwrap_err().to_string();
     assert!(error.starts_with("lasthop's guard process has died"), "{error}");
@@ -244,9 +251,12 @@ fn victim() {
     let Ok(script) = std::env::var(VICTIM) else { return };
     let sandbox = Sandbox::create_in(Path::new(&std::env::var("LASTHOP_TEST_PARENT").unwrap())).unwrap();
     let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
-    let child = guard
-        .spawn(shell(&script).stdout(Output::Inherit).stop_signal(libc::SIGTERM))
-        .unwrap();
+    let request = SpawnRequest {
+        stop_signal: Some(libc::SIGTERM),
+        ..shell(&script)
+    };
+    let errors = std::io::stderr().as_fd().try_clone_to_owned().unwrap();
+    let child = guard.spawn(request, Some(errors.into())).unwrap();
     writeln!(std::io::stderr(), "guard {}", guard.pid()).unwrap();
     child.wait(Duration::from_secs(1000)).unwrap();
 }
@@ -352,9 +362,8 @@ fn restless_victim() {
         let guard = Guard::launch_from(Path::new(LASTHOP), &sandbox).unwrap();
         let children: Vec<_> = (0..3)
             .map(|_| {
-                guard
-                    .spawn(shell("setsid sh -c 'sleep 1000 & wait' & sleep 1000 & wait"))
-                    .unwrap()
+                let request = shell("setsid sh -c 'sleep 1000 & wait' & sleep 1000 & wait");
+                guard.spawn(request, None).unwrap()
             })
             .collect();
         children[0].stop(libc::SIGTERM, Duration::from_millis(2)).unwrap();

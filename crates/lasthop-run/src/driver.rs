@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     fmt::Display,
-    os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
@@ -106,13 +105,13 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Limit for the driver's first line, and for reading a request.
 const ATTENTION: Duration = Duration::from_secs(10);
 /// The longest line, in bytes. The histograms of a trial take about a hundred thousand.
-const LONGEST: usize = 16 << 20;
+pub const LONGEST: usize = 16 << 20;
 
 impl Driver {
-    /// Takes over the pipes of a started driver and waits for its first line.
-    pub fn greet(requests: OwnedFd, replies: OwnedFd) -> Result<Self, DriverError> {
+    /// Takes over the lines of a started driver and waits for the first.
+    pub fn greet(lines: Lines) -> Result<Self, DriverError> {
         let mut driver = Self {
-            lines: Lines::new(Some(requests), replies, LONGEST).map_err(LineError::Io)?,
+            lines,
             prepared: HashMap::new(),
         };
         match driver.receive(ATTENTION)? {
@@ -532,7 +531,8 @@ mod tests {
                 while theirs.read(&mut byte).is_ok_and(|read| read == 1) && byte[0] != b'\n' {}
             }
         });
-        Driver::greet(ours.try_clone().unwrap().into(), ours.into())
+        let requests = ours.try_clone().unwrap().into();
+        Driver::greet(Lines::new(Some(requests), ours.into(), LONGEST).unwrap())
     }
 
     const HELLO: &str = "{\"hello\":{\"protocol\":1,\"driver\":\"test\",\"version\":\"0\"}}\n";

@@ -9,7 +9,6 @@ mod turns;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -41,7 +40,7 @@ use lasthop_stack::{
     account,
     container::site::Housing,
     exit::Exit,
-    guard::{GuardedChild, Input, Output, Spawn},
+    guard::{GuardedChild, SpawnRequest},
     locate,
     sandbox::Wanted,
     stack::{Instance, Log, Stack, StackPlan, StartError},
@@ -52,7 +51,7 @@ use lasthop_trial::{TrialResult, address::Address, options::Model, result::Proof
 
 use super::{
     Runner,
-    driver::{Driver, DriverError},
+    driver::{self, Driver, DriverError},
     driver_place::DriverPlace,
     event::Event,
     given,
@@ -835,25 +834,21 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
         record.create(below, 0o644)
     });
     let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-    let cpus = runner.cpus().driver;
-    let mut spawn = Spawn::new(&command)
-        .stdin(Input::Pipe)
-        .stdout(Output::Pipe)
-        .stderr(Output::File(file))
-        .cpus(cpus);
-    if let Some(network) = runner.driver_place.as_ref().and_then(DriverPlace::network) {
-        spawn = spawn.network(network);
-    }
+    let network = runner.driver_place.as_ref().and_then(DriverPlace::network);
+    let mut request = SpawnRequest {
+        cpus: runner.cpus().driver.to_vec(),
+        network: network.map(Path::to_owned),
+        ..SpawnRequest::of(&command)
+    };
     if let Some(account) = runner.driver_account() {
-        let needed = runner.sandbox.needed(runner.files_of_driver(&command), &account)?;
+        request.user = Some(account.ids);
+        request.needed = runner.sandbox.needed(runner.files_of_driver(&command), &account)?;
         // The account may have no access to lasthop's working directory and home.
-        let home = [("HOME".to_owned(), NO_HOME.to_owned())];
-        spawn = spawn.user(account.ids, &needed).directory("/").environment(&home);
+        request.directory = Some("/".into());
+        request.environment = vec![("HOME".to_owned(), NO_HOME.to_owned())];
     }
-    let mut process = runner.guard.spawn(spawn).map_err(|error| error.to_string())?;
-    let requests: OwnedFd = process.stdin.take().expect("asked for").into();
-    let replies: OwnedFd = process.stdout.take().expect("asked for").into();
-    let driver = Driver::greet(requests, replies).map_err(|error| error.to_string())?;
+    let (process, lines) = runner.guard.spawn_with_lines(request, Some(file), driver::LONGEST)?;
+    let driver = Driver::greet(lines).map_err(|error| error.to_string())?;
     Ok(RunningDriver {
         driver,
         process,

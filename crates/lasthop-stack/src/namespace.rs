@@ -13,12 +13,12 @@ use std::{
 
 use lasthop_system::{
     files, interrupt,
-    lines::{LineError, Lines},
+    lines::Lines,
     namespace::{READY, ip},
 };
 
 use super::{
-    guard::{Guard, GuardedChild, Input, Output, Spawn},
+    guard::{Guard, GuardedChild, SpawnRequest},
     veth::{RECORD, link_name},
 };
 
@@ -46,6 +46,8 @@ pub struct Namespace {
     /// Like `outside`; `None` if the kernel has no IPv6.
     pub outside6: Option<Ipv6Addr>,
     holder: GuardedChild,
+    /// The holder ends with its input.
+    _lines: Lines,
 }
 
 impl Namespace {
@@ -57,17 +59,8 @@ impl Namespace {
         // Random, so that runs that start at the same time choose different subnets.
         let first = RandomState::new().build_hasher().finish() as u32 % SUBNETS;
         let subnet = free_subnet(&used()?, first).ok_or("no subnet of 198.18.0.0/15 is free on this machine")?;
-        let mut holder = guard.spawn(
-            Spawn::new([lasthop, "hold"])
-                .stdin(Input::Pipe)
-                .stdout(Output::Pipe)
-                .stderr(Output::Same),
-        )?;
-        let output = holder.stdout.take().expect("asked for");
-        let heard = Lines::new(None, output.into(), WORD)
-            .map_err(LineError::Io)
-            .and_then(|mut said| said.hear(TIMEOUT));
-        let word = heard.map_err(|error| refused(&error.to_string()))?;
+        let (holder, mut lines) = guard.spawn_with_lines(SpawnRequest::of([lasthop, "hold"]), None, WORD)?;
+        let word = lines.hear(TIMEOUT).map_err(|error| refused(&error.to_string()))?;
         let word = String::from_utf8_lossy(&word);
         if word != READY {
             return Err(refused(word.trim_start_matches("error: ")));
@@ -84,6 +77,7 @@ impl Namespace {
             inside: address(2),
             outside6: None,
             holder,
+            _lines: lines,
         };
         made.add_pair()?;
         made.outside6 = made.add_addresses6(subnet);

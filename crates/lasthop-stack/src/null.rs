@@ -14,14 +14,11 @@ use lasthop_load::{
 };
 use lasthop_model::binding::{Account, SERVER_NAME};
 use lasthop_protocol::spec::Spec;
-use lasthop_system::{
-    executable::own_executable,
-    lines::{LineError, Lines},
-};
+use lasthop_system::executable::own_executable;
 use lasthop_trial::address::{Endpoint, Tls, Transport};
 
 use super::{
-    guard::{Guard, GuardedChild, Input, Output, Spawn},
+    guard::{Guard, GuardedChild, SpawnRequest},
     sandbox::{Sandbox, free_address},
 };
 
@@ -115,19 +112,15 @@ fn is_own(ip: IpAddr) -> bool {
 }
 
 fn spawn(guard: &Guard, null: &NullSpec, cpus: &[u32]) -> Result<GuardedChild, String> {
-    let spawn = Spawn::new([&*own_executable()?, "null"])
-        .stdin(Input::Pipe)
-        .stdout(Output::Pipe)
-        .stderr(Output::Same)
-        .cpus(cpus);
-    let mut process = guard.spawn(spawn)?;
-    let input = process.stdin.take().expect("asked for");
-    let output = process.stdout.take().expect("asked for");
+    let request = SpawnRequest {
+        cpus: cpus.to_vec(),
+        ..SpawnRequest::of([&*own_executable()?, "null"])
+    };
+    let (process, mut lines) = guard.spawn_with_lines(request, None, WORD)?;
     let mut line = serde_json::to_vec(null).expect("it holds no maps");
     line.push(b'\n');
     // The null server reads its specification and prints one line.
-    let answer = || {
-        let mut lines = Lines::new(Some(input.into()), output.into(), WORD).map_err(LineError::Io)?;
+    let mut answer = || {
         lines.say(&line, START)?;
         lines.hang_up();
         lines.hear(START)

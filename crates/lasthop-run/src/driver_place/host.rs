@@ -10,7 +10,6 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     net::IpAddr,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
@@ -26,7 +25,7 @@ use lasthop_system::{
 };
 
 use lasthop_stack::{
-    guard::{Guard, GuardError, GuardedChild, Input, Output, Spawn},
+    guard::{Guard, GuardError, GuardedChild, SpawnRequest},
     locate,
 };
 
@@ -92,16 +91,9 @@ impl Host {
         let errors = files::create_private(&log).map_err(unreadable)?;
         // ssh hands the command to the user's login shell, which may be no POSIX shell.
         let words = ssh.iter().cloned().chain(["sh -c ".to_owned() + &quoted(&script)]);
-        let spawn = Spawn::new(words)
-            .stdin(Input::Pipe)
-            .stdout(Output::Pipe)
-            .stderr(Output::File(errors));
-        let mut keeper = guard.spawn(spawn).map_err(|error| error.to_string())?;
+        let (keeper, mut lines) = guard.spawn_with_lines(SpawnRequest::of(words), Some(errors), LINE)?;
         let destination = login.destination.clone();
         let mut facts = HashMap::new();
-        let output = keeper.stdout.take().expect("asked for");
-        let input = keeper.stdin.take().map(OwnedFd::from);
-        let mut lines = Lines::new(input, output.into(), LINE).map_err(unreadable)?;
         match converse(&mut lines, executable.take(size), &mut facts) {
             Ok(()) | Err(LineError::Ended) => {}
             Err(LineError::Interrupted) => return Err(GuardError::Interrupted.to_string()),

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt::Display,
     fs::File,
-    io::{self, PipeReader, PipeWriter},
+    io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::CommandExt,
@@ -19,7 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lasthop_system::interrupt::{self, LOOK};
+use lasthop_system::{
+    interrupt::{self, LOOK},
+    lines::Lines,
+};
 
 use super::{
     channel::Channel,
@@ -157,26 +160,48 @@ impl Guard {
         self.link.guard
     }
 
-    /// Starts a process under the guard.
-    pub fn spawn(&self, spawn: Spawn) -> Result<GuardedChild, GuardError> {
-        let program = spawn.request.command.first().cloned().unwrap_or_default();
-        let (stdin, input) = spawn.stdin.open().map_err(no_streams)?;
-        let (stdout, output) = spawn.stdout.open(None).map_err(no_streams)?;
-        let (stderr, error) = spawn.stderr.open(Some(&output)).map_err(no_streams)?;
+    /// Starts a process without input. Its output and its errors go to the same file, or nowhere.
+    pub fn spawn(&self, request: SpawnRequest, output: Option<File>) -> Result<GuardedChild, GuardError> {
+        let open = || {
+            let output: OwnedFd = output.map_or_else(null, |file| Ok(file.into()))?;
+            Ok([null()?, output.try_clone()?, output])
+        };
+        self.start(request, open().map_err(no_streams)?)
+    }
+
+    /// Starts a process that lasthop talks to, in lines of at most `longest` bytes. Without a file, its errors come
+    /// between its lines.
+    pub fn spawn_with_lines(
+        &self,
+        request: SpawnRequest,
+        errors: Option<File>,
+        longest: usize,
+    ) -> Result<(GuardedChild, Lines), GuardError> {
+        let open = || {
+            let (input, ours) = io::pipe()?;
+            let (theirs, output) = io::pipe()?;
+            let output = OwnedFd::from(output);
+            let errors = errors.map_or_else(|| output.try_clone(), |file| Ok(file.into()))?;
+            let lines = Lines::new(Some(ours.into()), theirs.into(), longest)?;
+            Ok(([input.into(), output, errors], lines))
+        };
+        let (streams, lines) = open().map_err(no_streams)?;
+        Ok((self.start(request, streams)?, lines))
+    }
+
+    /// `streams` are standard input, output and error.
+    fn start(&self, request: SpawnRequest, streams: [OwnedFd; 3]) -> Result<GuardedChild, GuardError> {
+        let program = request.command.first().cloned().unwrap_or_default();
         if interrupt::heard() {
             return Err(GuardError::Interrupted);
         }
         let id = self.link.next.fetch_add(1, Ordering::Relaxed);
-        let request = Request::Spawn(SpawnRequest { id, ..spawn.request });
-        self.link
-            .ask(&request, &[input.as_fd(), output.as_fd(), error.as_fd()])?;
+        let request = Request::Spawn(SpawnRequest { id, ..request });
+        self.link.ask(&request, &streams.each_ref().map(AsFd::as_fd))?;
         // If this is dropped before the pid is known, the process is still ended.
         let mut child = GuardedChild {
             id,
             pid: 0,
-            stdin,
-            stdout,
-            stderr,
             link: Arc::clone(&self.link),
         };
         let answer = self.link.answer(id, ANSWER)?;
@@ -364,149 +389,8 @@ impl Link {
     }
 }
 
-/// A process to start. Its environment is lasthop's plus [`Spawn::environment`].
-#[derive(Debug, Default)]
-pub struct Spawn {
-    request: SpawnRequest,
-    stdin: Input,
-    stdout: Output,
-    stderr: Output,
-}
-
-impl Spawn {
-    /// `command` is the absolute path of the program, then its arguments.
-    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let command = command.into_iter().map(Into::into).collect();
-        Self {
-            request: SpawnRequest {
-                command,
-                ..SpawnRequest::default()
-            },
-            ..Self::default()
-        }
-    }
-
-    /// Adds variables to the environment.
-    pub fn environment(mut self, variables: &[(String, String)]) -> Self {
-        self.request.environment = variables.to_vec();
-        self
-    }
-
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.request.directory = Some(directory.into());
-        self
-    }
-
-    /// CPUs that the process may run on; empty means all.
-    pub fn cpus(mut self, cpus: &[u32]) -> Self {
-        self.request.cpus = cpus.to_vec();
-        self
-    }
-
-    /// Runs the process in the network namespace of this file. Needs root.
-    pub fn network(mut self, namespace: &Path) -> Self {
-        self.request.network = Some(namespace.to_owned());
-        self
-    }
-
-    /// Runs the process with these user and group ids; `needed` lists paths in folders that this user cannot enter.
-    /// Needs root.
-    pub fn user(mut self, ids: (u32, u32), needed: &[PathBuf]) -> Self {
-        self.request.user = Some(ids);
-        self.request.needed = needed.to_vec();
-        self
-    }
-
-    /// The signal for an orderly end after lasthop has died. Without it, the process is killed at once.
-    pub fn stop_signal(mut self, signal: i32) -> Self {
-        self.request.stop_signal = Some(signal);
-        self
-    }
-
-    /// Sends stop signals to the whole process group, so that they reach a script and its children.
-    pub fn as_group(mut self) -> Self {
-        self.request.as_group = true;
-        self
-    }
-
-    /// Gives the process private System V shared memory and semaphores if lasthop is root. The kernel removes them with
-    /// the process.
-    pub fn own_ipc(mut self) -> Self {
-        self.request.own_ipc = true;
-        self
-    }
-
-    /// Like [`Spawn::own_ipc`], also without root, and with a private `/dev/shm`, if the kernel allows it. The user
-    /// namespace knows only this user: programs that switch to another user do not work there.
-    pub fn own_memory(mut self) -> Self {
-        self.request.own_memory = true;
-        self
-    }
-
-    pub fn stdin(mut self, input: Input) -> Self {
-        self.stdin = input;
-        self
-    }
-
-    pub fn stdout(mut self, output: Output) -> Self {
-        self.stdout = output;
-        self
-    }
-
-    pub fn stderr(mut self, output: Output) -> Self {
-        self.stderr = output;
-        self
-    }
-}
-
-/// The standard input of a process.
-#[derive(Debug, Default)]
-pub enum Input {
-    /// Nothing.
-    #[default]
-    Null,
-    /// A pipe from lasthop.
-    Pipe,
-}
-
-/// The standard output or error of a process.
-#[derive(Debug, Default)]
-pub enum Output {
-    /// Nowhere.
-    #[default]
-    Null,
-    /// A pipe to lasthop.
-    Pipe,
-    File(File),
-    /// The same place as standard output; for standard error only.
-    Same,
-    /// lasthop's own standard error.
-    Inherit,
-}
-
 fn null() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/null")?.into())
-}
-
-impl Input {
-    fn open(self) -> io::Result<(Option<PipeWriter>, OwnedFd)> {
-        match self {
-            Self::Null => Ok((None, null()?)),
-            Self::Pipe => io::pipe().map(|(reader, writer)| (Some(writer), reader.into())),
-        }
-    }
-}
-
-impl Output {
-    fn open(self, same: Option<&OwnedFd>) -> io::Result<(Option<PipeReader>, OwnedFd)> {
-        match self {
-            Self::Null => Ok((None, null()?)),
-            Self::Pipe => io::pipe().map(|(reader, writer)| (Some(reader), writer.into())),
-            Self::File(file) => Ok((None, file.into())),
-            Self::Same => Ok((None, same.map_or_else(null, OwnedFd::try_clone)?)),
-            Self::Inherit => Ok((None, io::stderr().as_fd().try_clone_to_owned()?)),
-        }
-    }
 }
 
 /// A process under the guard. Dropping it kills its process group, without waiting.
@@ -515,9 +399,6 @@ pub struct GuardedChild {
     /// Id of the request that started the process.
     id: u64,
     pub pid: i32,
-    pub stdin: Option<PipeWriter>,
-    pub stdout: Option<PipeReader>,
-    pub stderr: Option<PipeReader>,
     link: Arc<Link>,
 }
 

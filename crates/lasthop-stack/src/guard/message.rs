@@ -23,8 +23,10 @@ pub enum Request {
     },
 }
 
+/// A process to start.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct SpawnRequest {
+    /// Set when it is sent.
     pub id: u64,
     /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
@@ -33,20 +35,31 @@ pub struct SpawnRequest {
     pub directory: Option<PathBuf>,
     /// CPUs that the process may run on; empty means all of lasthop's.
     pub cpus: Vec<u32>,
-    /// File of the network namespace to run in, if not lasthop's own.
+    /// File of the network namespace to run in, if not lasthop's own. Needs root.
     pub network: Option<PathBuf>,
-    /// User and group id to run as.
+    /// User and group id to run as. Needs root.
     pub user: Option<(u32, u32)>,
     /// Paths that the process needs in folders that `user` cannot enter.
     pub needed: Vec<PathBuf>,
     /// The signal for an orderly end after lasthop has died. Without it, the process is killed at once.
     pub stop_signal: Option<i32>,
-    /// Send stop signals to the whole process group.
+    /// Send stop signals to the whole process group, so that they reach a script and its children.
     pub as_group: bool,
     /// Give the process private System V shared memory and semaphores, if the guard has the rights. They end with it.
     pub own_ipc: bool,
-    /// Like `own_ipc`, with a private `/dev/shm` too. A guard without the rights makes a user namespace to get them.
+    /// Like `own_ipc`, with a private `/dev/shm` too. A guard without the rights makes a user namespace to get them,
+    /// which knows only this user: programs that switch to another user do not work there.
     pub own_memory: bool,
+}
+
+impl SpawnRequest {
+    /// `command` is the absolute path of the program, then its arguments.
+    pub fn of(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            command: command.into_iter().map(Into::into).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// From the guard to lasthop.

@@ -20,7 +20,8 @@ pub mod message;
 mod serve;
 mod sweep;
 
-pub use client::{Guard, GuardError, GuardedChild, Input, Output, Spawn};
+pub use client::{Guard, GuardError, GuardedChild};
+pub use message::SpawnRequest;
 pub use serve::serve;
 pub use sweep::{Sweep, Swept, sweep, sweep_in};
 

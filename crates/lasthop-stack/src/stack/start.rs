@@ -2,6 +2,7 @@
 //! address.
 
 use std::{
+    fs::File,
     io::{self, Write as _},
     net::{SocketAddr, TcpListener},
     path::Path,
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     container::{launch::Launch, site::Housing},
     exit::Exit,
-    guard::{GuardError, GuardedChild, Output, Spawn},
+    guard::{GuardError, GuardedChild, SpawnRequest},
     readiness,
 };
 
@@ -76,26 +77,28 @@ impl<'a> Ground<'a> {
         let prepared = service.prepare.iter().map(|command| (command, false));
         for (at, (command, builds)) in built.chain(prepared).enumerate() {
             let mut container = None;
-            let spawn = match self.housing {
+            let request = match self.housing {
                 Some(Housing::Own(own)) => {
                     let own = container.insert(own.for_preparation(at));
                     self.in_place(&own.prepare(command, &service.environment))
                 }
                 Some(Housing::Inside(supervisor)) => self.in_place(&supervisor.container.exec(command)),
                 // A folder where only lasthop's own account can have written.
-                None if builds => Spawn::new(command)
-                    .directory(&self.binding.record)
-                    .environment(&service.environment),
-                None => self.apart(self.in_place(command)),
+                None if builds => SpawnRequest {
+                    directory: Some(self.binding.record.clone()),
+                    environment: service.environment.clone(),
+                    ..SpawnRequest::of(command)
+                },
+                None => self.apart(command),
             };
             // A PostgreSQL that makes a cluster leaves shared memory if it is killed. The signal must also reach one
             // that a script runs.
-            let spawn = if self.housing.is_none() {
-                spawn.stop_signal(libc::SIGTERM).as_group()
-            } else {
-                spawn
+            let request = SpawnRequest {
+                stop_signal: self.housing.is_none().then_some(libc::SIGTERM),
+                as_group: self.housing.is_none(),
+                ..request
             };
-            let child = self.guard.spawn(self.logged(spawn)?)?;
+            let child = self.guard.spawn(request, Some(self.open_log()?))?;
             match child.wait(service.prepare_timeout) {
                 Ok(Some(exit)) if exit.success() => {}
                 Ok(Some(exit)) => return Err(format!("`{}` {exit}", command.join(" "))),
@@ -172,8 +175,8 @@ impl<'a> Ground<'a> {
     /// Starts the service as a process, as a container, or through a container's supervisor.
     fn begin(&self, stop_signal: i32) -> Result<Life, String> {
         let service = self.service;
-        let spawn = match self.housing {
-            None => self.apart(self.in_place(&service.command)),
+        let request = match self.housing {
+            None => self.apart(&service.command),
             Some(Housing::Own(container)) => {
                 self.in_place(&container.run(&service.command, &service.environment, &service.stop.signal))
             }
@@ -181,8 +184,12 @@ impl<'a> Ground<'a> {
                 return Ok(Life::Supervised(Box::new(supervisor.start(&service.name)?)));
             }
         };
-        let spawn = self.logged(spawn)?.stop_signal(stop_signal).cpus(self.cpus);
-        Ok(Life::Child(self.guard.spawn(spawn)?))
+        let request = SpawnRequest {
+            stop_signal: Some(stop_signal),
+            cpus: self.cpus.to_vec(),
+            ..request
+        };
+        Ok(Life::Child(self.guard.spawn(request, Some(self.open_log()?))?))
     }
 
     /// Waits until the service is ready, and checks that it is the one that answers. Returns what [`processes`] does.
@@ -193,10 +200,11 @@ impl<'a> Ground<'a> {
             wait_until_local(container, life, service.ready.timeout)?;
         }
         let run = |command: &[String]| {
-            self.guard.spawn(match container {
+            let request = match container {
                 Some(container) => self.in_place(&container.exec(command)),
                 None => self.in_place(command),
-            })
+            };
+            self.guard.spawn(request, None)
         };
         let found = || {
             self.name_outside().map_err(|cause| cause.to_string())?;
@@ -247,33 +255,35 @@ impl<'a> Ground<'a> {
         explained.unwrap_or(cause)
     }
 
-    /// Sends output to the service's log.
-    fn logged(&self, spawn: Spawn) -> Result<Spawn, String> {
+    fn open_log(&self) -> Result<File, String> {
         let file = self.log.try_clone();
-        let file = file.map_err(|cause| cannot_write(&self.binding.record.join(LOG), &cause))?;
-        Ok(spawn.stdout(Output::File(file)).stderr(Output::Same))
+        file.map_err(|cause| cannot_write(&self.binding.record.join(LOG), &cause))
     }
 
-    /// Gives the process shared memory that ends with it.
-    fn apart(&self, spawn: Spawn) -> Spawn {
-        if self.service.own_memory {
-            spawn.own_memory()
-        } else {
-            spawn.own_ipc()
+    /// Like [`Self::in_place`], with shared memory that ends with the process.
+    fn apart(&self, command: &[String]) -> SpawnRequest {
+        SpawnRequest {
+            own_ipc: true,
+            own_memory: self.service.own_memory,
+            ..self.in_place(command)
         }
     }
 
     /// Runs a command in the service's directory, with the service's account and environment. The client of a container
     /// engine keeps lasthop's account and environment.
-    fn in_place(&self, command: &[String]) -> Spawn {
-        let spawn = Spawn::new(command).directory(&self.binding.directory);
+    fn in_place(&self, command: &[String]) -> SpawnRequest {
+        let request = SpawnRequest {
+            directory: Some(self.binding.directory.clone()),
+            ..SpawnRequest::of(command)
+        };
         if self.housing.is_some() {
-            return spawn;
+            return request;
         }
-        let spawn = spawn.environment(&self.service.environment);
-        match &self.binding.account {
-            Some(account) => spawn.user(account.ids, &self.binding.needed),
-            None => spawn,
+        SpawnRequest {
+            environment: self.service.environment.clone(),
+            user: self.binding.account.as_ref().map(|account| account.ids),
+            needed: self.binding.needed.clone(),
+            ..request
         }
     }
 }
