@@ -1,6 +1,6 @@
 //! `lasthop compare`
 
-use std::{mem, sync::atomic::Ordering};
+use std::mem;
 
 use lasthop_model::record::{ComparedEndpoints, Origin};
 use lasthop_plan::{
@@ -14,6 +14,7 @@ use lasthop_run::{
     compare::{self, CompareError, CompareRequest, EndpointRequest},
 };
 use lasthop_stack::locate::Locator;
+use lasthop_system::interrupt;
 use lasthop_trial::address::UNIX_NAME_MAX;
 
 use super::{
@@ -59,11 +60,10 @@ pub fn compare(arguments: &args::Compare) -> Exit {
         restart: arguments.restart.clone(),
         pids: arguments.pids.iter().cloned().collect(),
     };
-    let interrupt = watch_signals()?;
-    let interrupted = || interrupt.load(Ordering::Relaxed);
-    let examined = compare::examine(request, || !interrupted()).map_err(|error| match error {
+    watch_signals()?;
+    let examined = compare::examine(request, || !interrupt::heard()).map_err(|error| match error {
         // Checked first, because an interrupted examination also ends with an error, which means nothing.
-        _ if interrupted() => CliError::interrupted("interrupted; nothing was measured"),
+        _ if interrupt::heard() => CliError::interrupted("interrupted; nothing was measured"),
         CompareError::NoAnswer(_) => CliError::failed(error),
         other => CliError::usage(other),
     })?;

@@ -4,7 +4,6 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -36,7 +35,7 @@ use lasthop_protocol::{
 };
 use lasthop_run::{compare::foreign, hint};
 use lasthop_stack::null::LISTENING;
-use lasthop_system::files;
+use lasthop_system::{files, interrupt};
 use lasthop_trial::{
     address::Endpoint,
     options::{Engine, Model, OpenLoop, Reuse, SocketOptions, Timeouts},
@@ -455,12 +454,11 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         headroom: arguments.headroom,
     };
     writable(arguments.output.as_deref())?;
-    let interrupt = watch_signals()?;
+    watch_signals()?;
     let mut progress = Progress::new(&job, arguments.quiet);
-    let interrupted = || interrupt.load(Ordering::Relaxed);
     let done = load::execute(&job, |load| {
         progress.show(load);
-        !interrupted()
+        !interrupt::heard()
     });
     progress.end();
     let figures = match done {
@@ -468,13 +466,13 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         Err(error) if error.stage == Stage::Spec => return Err(CliError::usage(format!("{}: {error}", job.url))),
         Err(error) => {
             let early = CaseError::new(error.stage, "interrupted before the load began; nothing was measured");
-            let error = if interrupted() { early } else { error };
+            let error = if interrupt::heard() { early } else { error };
             match arguments.format {
                 LoadFormat::Json | LoadFormat::Csv => Figures {
-                    cut_short: interrupted(),
+                    cut_short: interrupt::heard(),
                     ..Figures::failed(&job, &error)
                 },
-                LoadFormat::Terminal if interrupted() => {
+                LoadFormat::Terminal if interrupt::heard() => {
                     return Err(CliError::interrupted(format!("{}: {error}", job.url)));
                 }
                 LoadFormat::Terminal => return Err(failed(&job, &error)),
@@ -486,7 +484,7 @@ pub fn load(arguments: &LoadArgs) -> Exit {
         LoadFormat::Json => figures.json(),
         LoadFormat::Csv => load::csv(&figures),
     })?;
-    Ok(exit_code(interrupted(), !figures.is_clean()))
+    Ok(exit_code(interrupt::heard(), !figures.is_clean()))
 }
 
 impl LoadArgs {

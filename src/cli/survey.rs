@@ -1,6 +1,6 @@
 //! `lasthop survey`
 
-use std::{collections::BTreeMap, path::Path, rc::Rc, sync::atomic::Ordering};
+use std::{collections::BTreeMap, path::Path, rc::Rc};
 
 use lasthop_analyse::answers::answers;
 use lasthop_load::speed::Speedometer;
@@ -19,7 +19,7 @@ use lasthop_survey::{
     survey,
     watch::Timing,
 };
-use lasthop_system::facts::Facts;
+use lasthop_system::{facts::Facts, interrupt};
 
 use super::{
     args,
@@ -39,7 +39,7 @@ const READINGS: usize = 9;
 pub fn watch(arguments: &args::Survey) -> Exit {
     is_a_format("a survey", arguments.format, &OF_ROWS)?;
     writable(arguments.output.as_deref())?;
-    let interrupt = watch_signals()?;
+    watch_signals()?;
     let timing = Timing {
         watch: arguments.watch,
         interval: arguments.interval,
@@ -72,12 +72,12 @@ pub fn watch(arguments: &args::Survey) -> Exit {
     };
     judge(&mut result, &mut book);
     let mut failed = false;
-    if arguments.measure && !interrupt.load(Ordering::Relaxed) {
+    if arguments.measure && !interrupt::heard() {
         failed = !measure(&result, &mut book, arguments)?;
         judge(&mut result, &mut book);
     }
     deliver(&result, arguments)?;
-    Ok(exit_code(interrupt.load(Ordering::Relaxed), failed))
+    Ok(exit_code(interrupt::heard(), failed))
 }
 
 fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {

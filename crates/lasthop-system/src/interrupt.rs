@@ -12,8 +12,8 @@ use std::{
         unix::net::UnixStream,
     },
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
+        OnceLock,
+        atomic::{AtomicI32, AtomicUsize, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -27,17 +27,12 @@ use rustix::{
 /// Interval at which a wait that cannot be woken checks for an interrupt.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-static SIGNALS: OnceLock<Signals> = OnceLock::new();
+/// Becomes readable with the first signal, and stays readable. There is none before [`listen`].
+static BELL: OnceLock<UnixStream> = OnceLock::new();
+/// The number of signals so far.
+static TIMES: AtomicUsize = AtomicUsize::new(0);
 /// The process that cleans up if the last signal ends this one; 0: none.
 static HEIR: AtomicI32 = AtomicI32::new(0);
-
-#[derive(Debug)]
-struct Signals {
-    heard: Arc<AtomicBool>,
-    times: Arc<AtomicUsize>,
-    /// Becomes readable with the first signal, and stays readable.
-    bell: UnixStream,
-}
 
 thread_local! {
     static SHIELDS: Cell<usize> = const { Cell::new(0) };
@@ -45,19 +40,16 @@ thread_local! {
 
 /// Handles these signals from now on. The first one to arrive is the interrupt, and the `last`-th ends the process with
 /// `code`.
-pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicBool>> {
-    if let Some(signals) = SIGNALS.get() {
-        return Ok(Arc::clone(&signals.heard));
+pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<()> {
+    if BELL.get().is_some() {
+        return Ok(());
     }
-    let heard = Arc::new(AtomicBool::new(false));
-    let times = Arc::new(AtomicUsize::new(0));
     let (bell, ring) = UnixStream::pair()?;
     for signal in signals {
-        let counted = Arc::clone(&times);
         // SAFETY: counting, `kill` and `_exit` are allowed in a signal handler.
         unsafe {
             signal_hook::low_level::register(*signal, move || {
-                if counted.fetch_add(1, Ordering::Relaxed) + 1 == last {
+                if TIMES.fetch_add(1, Ordering::Relaxed) + 1 == last {
                     let heir = HEIR.load(Ordering::Relaxed);
                     if heir > 0 {
                         libc::kill(heir, libc::SIGCONT);
@@ -66,16 +58,11 @@ pub fn listen(signals: &[i32], last: usize, code: i32) -> io::Result<Arc<AtomicB
                 }
             })
         }?;
-        // Actions run in the order of registration: a thread woken by the bell must find the flag set.
-        signal_hook::flag::register(*signal, Arc::clone(&heard))?;
+        // Actions run in the order of registration: a thread woken by the bell must find the signal counted.
         signal_hook::low_level::pipe::register(*signal, ring.try_clone()?)?;
     }
-    let _ = SIGNALS.set(Signals {
-        heard: Arc::clone(&heard),
-        times,
-        bell,
-    });
-    Ok(heard)
+    let _ = BELL.set(bell);
+    Ok(())
 }
 
 /// Sets the process that cleans up after this one. The last signal also continues that process, which may be stopped.
@@ -86,17 +73,17 @@ pub fn leave_to(pid: Option<i32>) {
 
 /// The number of signals so far.
 pub fn times() -> usize {
-    SIGNALS.get().map_or(0, |signals| signals.times.load(Ordering::Relaxed))
+    TIMES.load(Ordering::Relaxed)
 }
 
 /// Whether this thread must stop waiting.
 pub fn heard() -> bool {
-    unshielded().is_some_and(|signals| signals.heard.load(Ordering::Relaxed))
+    times() > 0 && SHIELDS.get() == 0
 }
 
-/// The interrupt, unless this thread is shielded from it.
-fn unshielded() -> Option<&'static Signals> {
-    SIGNALS.get().filter(|_| SHIELDS.get() == 0)
+/// The bell, unless this thread is shielded from it.
+fn bell() -> Option<BorrowedFd<'static>> {
+    BELL.get().filter(|_| SHIELDS.get() == 0).map(AsFd::as_fd)
 }
 
 /// Makes this thread ignore interrupts while it lives.
@@ -125,8 +112,7 @@ pub enum Waited {
 
 /// Waits until a descriptor is ready, the deadline passes, or there is an interrupt.
 pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Result<Waited> {
-    let bell = unshielded().map(|signals| signals.bell.as_fd());
-    match poll(&[(Some(fd.as_fd()), wanted), (bell, PollFlags::IN)], Some(deadline))?[..] {
+    match poll(&[(Some(fd.as_fd()), wanted), (bell(), PollFlags::IN)], Some(deadline))?[..] {
         // First, so that a descriptor that is always ready cannot hide an interrupt.
         [_, true] => Ok(Waited::Interrupted),
         [true, _] => Ok(Waited::Ready),
@@ -137,8 +123,8 @@ pub fn wait_for(fd: impl AsFd, wanted: PollFlags, deadline: Instant) -> io::Resu
 /// Waits for an interrupt; for ever if signals are not handled.
 pub fn wait() {
     while !heard() {
-        match unshielded() {
-            Some(signals) => drop(poll(&[(Some(signals.bell.as_fd()), PollFlags::IN)], None)),
+        match bell() {
+            Some(bell) => drop(poll(&[(Some(bell), PollFlags::IN)], None)),
             None => std::thread::park(),
         }
     }
@@ -146,8 +132,7 @@ pub fn wait() {
 
 /// Sleeps; false if interrupted.
 pub fn pause(duration: Duration) -> bool {
-    let bell = unshielded().map(|signals| signals.bell.as_fd());
-    !poll(&[(bell, PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
+    !poll(&[(bell(), PollFlags::IN)], Some(Instant::now() + duration)).is_ok_and(|ready| ready[0])
 }
 
 /// Runs work that cannot be woken in a separate thread. `None` after `limit` or an interrupt; the thread is then
