@@ -123,7 +123,7 @@ fn planned(
         }
     };
     let fleet = Fleet {
-        id: new_id(),
+        id: new_id().or_failed()?,
         image: pods.image.clone(),
         arguments: words.into_iter().chain(run.words.iter().cloned()).collect(),
         files,

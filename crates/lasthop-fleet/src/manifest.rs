@@ -1,8 +1,8 @@
 //! The objects that a run creates in a cluster, from the templates `*.yaml.j2`.
 
-use std::{fmt::Write as _, path::PathBuf, sync::LazyLock, time::Duration};
+use std::{fmt::Write as _, io, path::PathBuf, sync::LazyLock, time::Duration};
 
-use lasthop_system::digest;
+use lasthop_system::random;
 use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, Value};
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     // The output of a macro is a part of the template.
     templates.set_auto_escape_callback(|_| AutoEscape::Custom("yaml"));
     templates.set_formatter(write_value);
+    templates.add_global("nobody", NOBODY);
+    templates.add_global("sockets", SOCKETS);
+    templates.add_global("pod_address", POD_ADDRESS);
     let all = [
         (JOB, include_str!("job.yaml.j2")),
         (SERVICE, include_str!("service.yaml.j2")),
@@ -83,23 +86,15 @@ pub(crate) struct Server {
 /// Values of a Job for `job.yaml.j2`.
 #[derive(Serialize)]
 pub(crate) struct Job<'a> {
-    fleet: &'a str,
+    fleet: &'a Fleet,
     pub name: String,
-    image: &'a str,
-    cpus: u32,
-    memory: &'a str,
     pub deadline: u64,
-    keep: u64,
-    root: bool,
     operator: &'static str,
     node: Option<&'a str>,
     /// Arguments of lasthop, if a container runs it.
     pub driver: Option<Vec<String>>,
     pub files: &'a Files,
     pub servers: &'a [Server],
-    nobody: u32,
-    sockets: &'static str,
-    pod_address: &'static str,
 }
 
 impl Job<'_> {
@@ -109,7 +104,7 @@ impl Job<'_> {
 }
 
 /// The common settings of a fleet run's Pods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Fleet {
     /// A word unique to this run in the cluster.
     pub id: String,
@@ -141,11 +136,8 @@ pub enum NodeAffinity {
 }
 
 /// A unique word for a new fleet run.
-pub fn new_id() -> String {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    digest::of_bytes(format!("{} {}", now.as_nanos(), std::process::id()).as_bytes())[..10].to_owned()
+pub fn new_id() -> io::Result<String> {
+    Ok(random::secret()?[..10].to_owned())
 }
 
 impl Fleet {
@@ -177,22 +169,14 @@ impl Fleet {
             NodeAffinity::NotOn(name) => ("NotIn", Some(name.as_str())),
         };
         Job {
-            fleet: &self.id,
+            fleet: self,
             name: self.name(number),
-            image: &self.image,
-            cpus: self.cpus,
-            memory: &self.memory,
             deadline: self.deadline().as_secs(),
-            keep: self.keep.as_secs(),
-            root: self.root,
             operator,
             node,
             driver: Some(arguments.collect()),
             files: &self.files,
             servers: &[],
-            nobody: NOBODY,
-            sockets: SOCKETS,
-            pod_address: POD_ADDRESS,
         }
     }
 
@@ -208,7 +192,7 @@ mod tests {
 
     fn fleet(cpus: u32) -> Fleet {
         Fleet {
-            id: new_id(),
+            id: new_id().unwrap(),
             image: "i".to_owned(),
             arguments: vec!["run".to_owned(), "x".to_owned()],
             files: Files::default(),
