@@ -10,7 +10,7 @@ use lasthop_protocol::{spec::Spec, steady::Little};
 use lasthop_trial::{
     Histogram, TrialResult, delayed_ack,
     options::{Engine, Model, Reuse},
-    result::{ErrorClass, ErrorCount, Longest, OneWay, Proof},
+    result::{ErrorClass, ErrorCount, Longest, OneWay, Proof, ReportedError},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub struct Figures {
     pub advice: Option<String>,
     /// Errors that the server itself reports, grouped by status or text, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub server_errors: Vec<ServerError>,
+    pub server_errors: Vec<ReportedError>,
     /// Requests that had no reply yet when the load was interrupted.
     pub unanswered: u64,
     /// Requests that the server did not take before it ended their connection, and that were sent again over another
@@ -122,17 +122,6 @@ pub struct Figures {
     pub cut_short: bool,
     /// Why there was no load at all. An error that has a class is in `errors` too.
     pub failure: Option<FailureFigures>,
-}
-
-/// Errors of a server with the same status or, in protocols without a status, with the same text.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ServerError {
-    /// The server's status, in protocols that number them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// Text of the first error.
-    pub text: String,
-    pub count: u64,
 }
 
 /// What failed before the load.
@@ -423,15 +412,8 @@ fn advice(job: &Job, found: &BTreeMap<ErrorClass, ErrorCount>) -> Option<&'stati
     )
 }
 
-fn server_errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Vec<ServerError> {
-    let reported = found.values().flat_map(|error| &error.reported);
-    let mut all: Vec<ServerError> = reported
-        .map(|error| ServerError {
-            status: error.status,
-            text: error.text.clone(),
-            count: error.count,
-        })
-        .collect();
+fn server_errors(found: &BTreeMap<ErrorClass, ErrorCount>) -> Vec<ReportedError> {
+    let mut all: Vec<ReportedError> = found.values().flat_map(|error| error.reported.clone()).collect();
     all.sort_by_key(|error| Reverse(error.count));
     all
 }

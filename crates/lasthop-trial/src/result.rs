@@ -62,10 +62,11 @@ pub struct ErrorCount {
     pub reported: Vec<ReportedError>,
 }
 
-/// An error reported by a server. Errors with the same status are grouped, or without a status those with the same
-/// text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Errors that a server reports with the same status or, in protocols without a status, with the same text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedError {
+    /// The server's status, in protocols that number them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Text of the first error.
     pub text: String,
