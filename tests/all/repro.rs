@@ -582,7 +582,7 @@ fn in_markdown(study: &Study, page: &str) -> usize {
     let own = own.find("\n## ").map_or(own, |end| &own[..end + 1]);
     let row = |figure: &lasthop_repro::study::model::Figure| {
         let number = format!("{} {}", figure.printed, figure.unit);
-        (figure.words().to_owned(), number)
+        (figure.words.clone(), number)
     };
     let mut rows: Vec<(String, String)> = own
         .lines()

@@ -166,18 +166,6 @@ pub struct Sample {
     pub blocks: u32,
 }
 
-impl Sample {
-    /// Reads the numbers from the words of an older result: `69 blocks in 7 rounds of 2 cases`.
-    fn said(design: &str) -> Option<Self> {
-        let words: Vec<&str> = design.split_whitespace().collect();
-        let of = |unit: &str| words.windows(2).find(|pair| pair[1].starts_with(unit))?[0].parse().ok();
-        Some(Self {
-            rounds: of("round")?,
-            blocks: of("block")?,
-        })
-    }
-}
-
 /// The verdict on a claim, by the interval of lasthop's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -240,13 +228,7 @@ impl Repetition {
         let rows = std::mem::take(&mut kept.claims);
         let ratios = |claim: &Claim| {
             let mut measured = rows.iter().filter(|row| row.word != ClaimVerdict::NotRepeated);
-            let row = measured.find(|row| row.claim.compares_as(claim))?;
-            let part = kept.parts.iter().find(|part| part.runs == claim.runs);
-            let said = || Sample::said(part?.design.as_ref()?);
-            Some(Ratios {
-                sample: row.ratios.sample.or_else(said),
-                ..row.ratios
-            })
+            Some(measured.find(|row| row.claim.compares_as(claim))?.ratios)
         };
         let claims = study.claims.iter();
         kept.claims = claims.map(|claim| kept.judged(study, claim, ratios(claim))).collect();
@@ -498,16 +480,11 @@ mod tests {
         assert_eq!(word(&share(0.0, 0.01), 0.6, 0.5, 0.7), ClaimVerdict::Refuted);
     }
 
-    /// An older result has its rounds only in words, a verdict that is no longer given, and old claims.
+    /// An older result has a verdict that is no longer given, and old claims.
     #[test]
     fn a_kept_result_is_judged_by_the_claims_of_today() {
         let study = crate::study::catalog::load("moby-11911-redis").unwrap();
         let mut old = Repetition::of(&study, 60.0, String::new());
-        old.parts = vec![RepeatedExperiment {
-            runs: "paths".to_owned(),
-            design: Some("160 blocks in 7 rounds of 3 cases".to_owned()),
-            ..RepeatedExperiment::default()
-        }];
         let here = r#"{
             "host": "h", "cpu_model": "", "cpus": 2, "memory": 0, "kernel": "", "architecture": "", "distribution": "",
             "virtualization": "", "governor": null, "load_average": [0, 0, 0], "sysctl": {},
@@ -525,17 +502,14 @@ mod tests {
             text: "what the study claimed before".to_owned(),
             ..Claim::default()
         };
-        let ratios = Ratios {
-            sample: None,
-            ..ratios(0.804, 0.792, 0.816)
-        };
+        let ratios = ratios(0.804, 0.792, 0.816);
         old.claims = vec![row(gone, ratios), row(study.claims[0].clone(), ratios)];
         let read = |kept: &Repetition| Repetition::read(&serde_json::to_string(kept).unwrap(), &study).unwrap();
         let now = read(&old);
         let [port, host] = &now.claims[..] else {
             panic!("{:?}", now.claims)
         };
-        assert_eq!(port.ratios.sample, Some(Sample { rounds: 7, blocks: 160 }));
+        assert_eq!(port.ratios, ratios);
         assert_eq!(
             (port.word, port.because.as_deref()),
             (ClaimVerdict::SameSign, Some("podman 4.3.1 in place of docker"))
@@ -545,12 +519,5 @@ mod tests {
             (ClaimVerdict::NotRepeated, Some("not measured"))
         );
         assert_eq!(read(&now).claims, now.claims);
-    }
-
-    #[test]
-    fn rounds_of_an_older_result_are_in_its_words() {
-        let said = Sample::said("queries of 20000 and 40000, 2 blocks in 1 round of 6 cases");
-        assert_eq!(said, Some(Sample { rounds: 1, blocks: 2 }));
-        assert_eq!(Sample::said("10 s, 1 run"), None);
     }
 }

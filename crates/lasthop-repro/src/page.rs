@@ -154,7 +154,7 @@ fn figures(result: &Repetition, part: &RepeatedExperiment) -> Section {
         system => format!("{}, system {system}", row.figure.condition),
     };
     let table = Columns::of(&rows)
-        .left("figure", |row| row.figure.words())
+        .left("figure", |row| &row.figure.words)
         .right("published", |row| format!("{} {}", row.figure.printed, row.figure.unit))
         .right("their method here", |row| {
             known(row.method, |value| shown(value, &row.figure.unit))

@@ -71,7 +71,7 @@ fn difference(facts: &Facts<'_>) -> Option<String> {
         if let Some(value) = value {
             let levels = figure.levels.values().cloned().collect::<Vec<_>>().join("/");
             conditions
-                .entry(figure.words())
+                .entry(&figure.words)
                 .or_default()
                 .insert(levels, value.value <= 0.0);
         }

@@ -149,8 +149,7 @@ pub struct Figure {
     pub levels: IndexMap<String, String>,
     /// Name of the quantity in the study's file.
     pub quantity: String,
-    /// Name of the quantity in tables; empty in an older book.
-    #[serde(default)]
+    /// Name of the quantity in tables.
     pub words: String,
     #[serde(skip)]
     pub measured: Quantity,
@@ -158,17 +157,6 @@ pub struct Figure {
     pub printed: String,
     pub value: f64,
     pub unit: String,
-}
-
-impl Figure {
-    /// The quantity of the figure in words; in an older book, its name.
-    pub fn words(&self) -> &str {
-        if self.words.is_empty() {
-            &self.quantity
-        } else {
-            &self.words
-        }
-    }
 }
 
 /// A comparison that a study draws.
