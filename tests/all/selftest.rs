@@ -4,6 +4,7 @@ use crate::common;
 
 use std::{
     io::{BufRead, BufReader},
+    path::{Path, PathBuf},
     process::Stdio,
 };
 
@@ -42,11 +43,15 @@ fn a_case_against_itself_as_it_is_and_with_a_cost() {
         assert!((1.6..2.5).contains(&(plain / planted)), "twice the cost: {answer}");
     }
     lasthop.run(["runs"]).ok();
-    assert_eq!(lasthop.home().join("selftest/runs").read_dir().unwrap().count(), 2);
+    let records = lasthop.home().join("selftest/runs").read_dir().unwrap();
+    let records: Vec<PathBuf> = records.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(records.len(), 2);
     assert!(
         !lasthop.home().join("runs").exists(),
         "a selftest is not among the runs"
     );
+    let resume = lasthop.run([Path::new("resume"), &records[0]]);
+    resume.fails(2, "is one of `lasthop selftest` or `lasthop new --check`");
     lasthop.assert_nothing_left();
 }
 

@@ -86,7 +86,7 @@ pub struct RunHeader {
     /// The user's labels of the machine, for reports of several machines.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,
-    /// The data that `lasthop resume` needs; `None` for runs of `lasthop repro`, which repeats studies as a whole.
+    /// The data that `lasthop resume` needs; `None` for runs of `lasthop selftest` and `lasthop new --check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }

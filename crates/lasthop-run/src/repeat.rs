@@ -38,7 +38,9 @@ impl Repeat {
             ));
         }
         let origin = header.origin.clone().ok_or_else(|| {
-            format!("run {run} belongs to `lasthop repro` and cannot be made again: run its experiment")
+            format!(
+                "run {run} is one of `lasthop selftest` or `lasthop new --check` and cannot be made again: run its experiment"
+            )
         })?;
         Ok(Self { header, origin })
     }

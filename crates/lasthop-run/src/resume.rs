@@ -99,7 +99,8 @@ impl Unfinished {
         }
         let Some(origin) = data.header.origin.clone() else {
             return Err(format!(
-                "run {run} belongs to `lasthop repro` and cannot be resumed: repeat its study instead"
+                "run {run} is one of `lasthop selftest` or `lasthop new --check` and cannot be resumed: run its experiment \
+                 instead"
             ));
         };
         let opened = Self {
