@@ -263,11 +263,11 @@ mod tests {
         quantities.start = { method = "time - lasthop.time", words = "w" }
         quantities.derived = { value = "derived", words = "w" }
         claims = [
-            { runs = "one", text = "", case.transport = "unix", against.transport = "tcp", metric = "requests-per-second" },
-            { runs = "one", text = "", case.transport = "unix", against.transport = "tcp", metric = "latency-mean" },
-            { runs = "one", text = "", case = {}, against = {}, metric = "more", against_metric = "latency-p99" },
-            { runs = "one", text = "", case = {}, against = {}, metric = "start" },
-            { runs = "one", text = "", case = {}, against = {}, metric = "derived" },
+            { runs = "one", text = "", case.transport = "unix", against.transport = "tcp", quantity = "requests-per-second" },
+            { runs = "one", text = "", case.transport = "unix", against.transport = "tcp", quantity = "latency-mean" },
+            { runs = "one", text = "", case = {}, against = {}, quantity = "more", against_quantity = "latency-p99" },
+            { runs = "one", text = "", case = {}, against = {}, quantity = "start" },
+            { runs = "one", text = "", case = {}, against = {}, quantity = "derived" },
         ]
     "#;
 

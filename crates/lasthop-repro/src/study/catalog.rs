@@ -11,15 +11,12 @@ use lasthop_plan::{
 };
 use serde_json::Value;
 
-use super::{
-    definition::{ClaimFile, FiguresFile, StudyFile},
-    model::{Claim, Figure, LASTHOP, Method, PROGRAM, Quantity, Study, UNITS, number},
-};
+use super::model::{Claim, Condition, Figure, LASTHOP, Method, PROGRAM, Quantity, Study, UNITS, number};
 
 static STUDIES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
 static QUANTITIES: LazyLock<IndexMap<String, Quantity>> =
     LazyLock::new(|| toml::from_str(include_str!("../../quantities.toml")).expect("quantities.toml is right"));
-static SCHEMA: LazyLock<Value> = LazyLock::new(generate::<StudyFile>);
+static SCHEMA: LazyLock<Value> = LazyLock::new(generate::<Study>);
 
 /// JSON schema of a study's file.
 pub fn schema() -> &'static Value {
@@ -66,18 +63,19 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
 pub fn read(name: &str, shown: &str, text: &str) -> Result<Study, Diagnostics> {
     let mut found = Diagnostics::default();
     let mut document = Document::parse(shown, text, &mut found);
-    let file = document
-        .read::<StudyFile>(schema(), &mut found)
+    let study = document
+        .read::<Study>(schema(), &mut found)
         .filter(|_| found.is_empty());
-    let Some(file) = file else { return Err(found) };
+    let Some(mut study) = study else { return Err(found) };
+    study.name = name.to_owned();
     let mut checker = Checker {
         document,
         found,
-        ids: file.runs.iter().map(|run| run.id.clone()).collect(),
+        ids: study.runs.iter().map(|run| run.id.clone()).collect(),
         // A study's own quantities replace common ones of the same name.
-        quantities: QUANTITIES.clone().into_iter().chain(file.quantities.clone()).collect(),
+        quantities: QUANTITIES.clone().into_iter().chain(study.quantities.clone()).collect(),
     };
-    let study = checker.study(name, file);
+    checker.study(&mut study);
     if checker.found.is_empty() {
         Ok(study)
     } else {
@@ -99,9 +97,10 @@ impl Checker {
             .push(self.document.at_value(pointer, message).with_help(help));
     }
 
-    fn study(&mut self, name: &str, file: StudyFile) -> Study {
-        self.method(&file.method);
-        for (name, quantity) in &file.quantities {
+    /// Checks a study, and fills in what its file only names: the figures, and the quantities of claims.
+    fn study(&mut self, study: &mut Study) {
+        self.method(&study.method);
+        for (name, quantity) in &study.quantities {
             let expressions = [
                 ("value", &quantity.value),
                 ("method", &quantity.method),
@@ -113,30 +112,11 @@ impl Checker {
                 }
             }
         }
-        let figures = file
-            .figures
-            .iter()
-            .enumerate()
-            .flat_map(|(at, figures)| self.figures(at, figures))
-            .collect();
-        let claims = file
-            .claims
-            .iter()
-            .enumerate()
-            .filter_map(|(at, claim)| self.claim(at, claim))
-            .collect();
-        Study {
-            name: name.to_owned(),
-            title: file.title,
-            author: file.author,
-            published: file.published,
-            question: file.question,
-            environment: file.environment,
-            method: file.method,
-            missed: file.missed,
-            runs: file.runs,
-            figures,
-            claims,
+        for (at, condition) in study.conditions.iter().enumerate() {
+            study.figures.extend(self.figures(at, condition));
+        }
+        for (at, claim) in study.claims.iter_mut().enumerate() {
+            self.claim(at, claim);
         }
     }
 
@@ -184,10 +164,10 @@ impl Checker {
         known
     }
 
-    fn figures(&mut self, at: usize, file: &FiguresFile) -> Vec<Figure> {
-        self.known(&file.runs, &format!("/figures/{at}/runs"));
+    fn figures(&mut self, at: usize, condition: &Condition) -> Vec<Figure> {
+        self.known(&condition.runs, &format!("/figures/{at}/runs"));
         let mut figures = Vec::new();
-        for (word, text) in &file.values {
+        for (word, text) in &condition.values {
             let pointer = format!("/figures/{at}/values/{word}");
             let Some(measured) = self.quantity(word, &pointer) else {
                 continue;
@@ -201,10 +181,10 @@ impl Checker {
                 continue;
             };
             figures.push(Figure {
-                runs: file.runs.clone(),
-                system: file.system.clone(),
-                condition: file.condition.clone(),
-                levels: file.levels.clone(),
+                runs: condition.runs.clone(),
+                system: condition.system.clone(),
+                condition: condition.condition.clone(),
+                levels: condition.levels.clone(),
                 quantity: word.clone(),
                 words: measured.words.clone(),
                 measured,
@@ -216,9 +196,9 @@ impl Checker {
         figures
     }
 
-    fn claim(&mut self, at: usize, file: &ClaimFile) -> Option<Claim> {
-        self.known(&file.runs, &format!("/claims/{at}/runs"));
-        for (place, printed) in file.printed.iter().enumerate() {
+    fn claim(&mut self, at: usize, claim: &mut Claim) {
+        self.known(&claim.runs, &format!("/claims/{at}/runs"));
+        for (place, printed) in claim.printed.iter().enumerate() {
             if number(printed).is_none() {
                 self.error(
                     &format!("/claims/{at}/printed/{place}"),
@@ -227,27 +207,15 @@ impl Checker {
                 );
             }
         }
-        let measured = self.quantity(&file.metric, &format!("/claims/{at}/metric"))?;
-        let against_measured = match &file.against_metric {
-            Some(other) => self.quantity(other, &format!("/claims/{at}/against_metric"))?,
-            None => measured.clone(),
+        let mut measured = |word: &str, key: &str| {
+            let known = self.quantity(word, &format!("/claims/{at}/{key}"));
+            known.unwrap_or_default()
         };
-        Some(Claim {
-            runs: file.runs.clone(),
-            system: file.system.clone(),
-            text: file.text.clone(),
-            case: file.case.clone(),
-            against: file.against.clone(),
-            quantity: file.metric.clone(),
-            measured,
-            against_quantity: file.against_metric.clone(),
-            against_measured,
-            published: file.published,
-            least: file.least,
-            most: file.most,
-            printed: file.printed.clone(),
-            because: file.because.clone(),
-        })
+        claim.measured = measured(&claim.quantity, "quantity");
+        claim.against_measured = match &claim.against_quantity {
+            Some(other) => measured(other, "against_quantity"),
+            None => claim.measured.clone(),
+        };
     }
 }
 
@@ -362,7 +330,10 @@ mod tests {
     fn every_error_of_a_file_at_once() {
         let text = STUDIES.get_file("redis-docs.toml").unwrap().contents_utf8().unwrap();
         let wrong = text
-            .replace("metric = \"requests-per-second\"", "metric = \"request-per-second\"")
+            .replace(
+                "quantity = \"requests-per-second\"",
+                "quantity = \"request-per-second\"",
+            )
             .replace("driver = \"redis-benchmark\"", "driver = \"redis-bench\"")
             .replace("runs = \"redis\"", "runs = \"rediss\"")
             + "\n[quantities]\na = { value = \"time - reds.time\", words = \"\" }\nb = { value = \"1 -\", words = \"\" }\n"

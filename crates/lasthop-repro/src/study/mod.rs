@@ -4,6 +4,5 @@
 //! publication, sentences are not.
 
 pub mod catalog;
-mod definition;
 pub mod figures;
 pub mod model;

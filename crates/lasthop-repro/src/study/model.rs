@@ -1,4 +1,5 @@
-//! The valid model of a study, for all other modules.
+//! The model of a study. serde reads it from `studies/NAME.toml`, and the catalog checks it and fills in the rest. The
+//! doc comments become the descriptions of the JSON schema.
 
 use indexmap::IndexMap;
 use lasthop_classic::Tool;
@@ -7,20 +8,41 @@ use lasthop_stats::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A published measurement.
-#[derive(Clone, Debug)]
+/// A published measurement: its conditions, its method, its figures, and what repeats it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "lasthop study")]
 pub struct Study {
     /// The name of the file.
+    #[serde(skip)]
     pub name: String,
+    /// Title as published.
     pub title: String,
+    /// Who published the study.
     pub author: String,
+    /// Date of publication: a year, month or day, or `not stated`.
     pub published: String,
+    /// The question that the study asked, in one sentence.
     pub question: String,
+    /// Machine, software and link of the study.
     pub environment: StudyEnvironment,
+    /// How the study measured.
     pub method: Method,
+    /// Quantities of the study by name, besides those of lasthop.
+    #[serde(default)]
+    pub quantities: IndexMap<String, Quantity>,
+    /// What the study's method could not see or mixed up.
     pub missed: Vec<Missed>,
+    /// The experiments that repeat the study.
     pub runs: Vec<StudyRun>,
+    /// Published figures, a table for each condition.
+    #[serde(default, rename = "figures")]
+    pub conditions: Vec<Condition>,
+    /// The figures of all conditions.
+    #[serde(skip)]
     pub figures: Vec<Figure>,
+    /// Published comparisons.
+    #[serde(default)]
     pub claims: Vec<Claim>,
 }
 
@@ -137,6 +159,24 @@ impl StudyRun {
     }
 }
 
+/// Published figures of one condition.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// The `id` of the runs that repeat the condition.
+    pub runs: String,
+    /// The study's machine, if there are several.
+    #[serde(default)]
+    pub system: String,
+    /// The condition as the study names it.
+    pub condition: String,
+    /// The condition as levels of lasthop's factors; empty if no single case of lasthop corresponds.
+    #[serde(default)]
+    pub levels: IndexMap<String, String>,
+    /// Figure and unit as printed, by quantity: `requests-per-second = "1837.29 1/s"`.
+    pub values: IndexMap<String, String>,
+}
+
 /// One published number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
@@ -161,30 +201,41 @@ pub struct Figure {
 
 /// A comparison that a study draws.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Claim {
+    /// The `id` of the runs that answer the claim.
     pub runs: String,
+    /// The study's machine, if there are several.
+    #[serde(default)]
     pub system: String,
+    /// The claim in a few words, not quoted from the study.
     pub text: String,
+    /// The case, as levels of lasthop's factors.
     pub case: IndexMap<String, String>,
+    /// What the case is compared with, as levels of the same factors.
     pub against: IndexMap<String, String>,
-    /// Name of the quantity in the study's file.
+    /// The quantity that is compared.
     pub quantity: String,
     #[serde(skip)]
     pub measured: Quantity,
-    /// The quantity of `against`, if it differs from `quantity`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The quantity of `against`, if it differs from `quantity`, as for a share of a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub against_quantity: Option<String>,
     #[serde(skip)]
     pub against_measured: Quantity,
     /// The published ratio, where no figures give it.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub published: Option<f64>,
-    /// Lowest and highest ratio of case to `against` that fit the claim.
+    /// Lowest ratio of case to `against` that fits the claim. Without `least` and `most`, ratios within 2 % of the
+    /// published one fit.
     pub least: Option<f64>,
+    /// Highest ratio that fits the claim.
     pub most: Option<f64>,
+    /// Figures of the claim as printed.
+    #[serde(default)]
     pub printed: Vec<String>,
-    /// Why no run answers the claim.
-    #[serde(skip)]
+    /// Why no run answers the claim; missing if one does.
+    #[serde(skip_serializing)]
     pub because: Option<String>,
 }
 
