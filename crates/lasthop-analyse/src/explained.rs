@@ -13,7 +13,7 @@ use lasthop_model::{
 };
 use lasthop_stats::{
     Interval,
-    totals::{self, PairedTotals, Totals},
+    totals::{self, Totals},
 };
 
 use super::{
@@ -95,8 +95,7 @@ fn of_case(trials: &Trials, plan: &CasePlan) -> Option<ProfiledCase> {
 fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option<Measured> {
     let mut rounds: BTreeMap<u32, [Totals; 2]> = BTreeMap::new();
     let mut add = |round, which: usize, requests: u64, elapsed_ns: u64| {
-        let none = || [Totals::of(0.0, 0.0), Totals::of(0.0, 0.0)];
-        let sum = &mut rounds.entry(round).or_insert_with(none)[which].0[0];
+        let sum = &mut rounds.entry(round).or_default()[which];
         sum.numerator += requests as f64;
         sum.denominator += elapsed_ns as f64;
     };
@@ -106,11 +105,10 @@ fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option
     for trial in trials.of(&plan.case) {
         add(trial.round, 1, trial.result.requests, trial.result.elapsed_ns);
     }
-    let is_known = |totals: &Totals| totals.0[0].denominator > 0.0 && totals.0[0].numerator > 0.0;
+    let is_known = |totals: &Totals| totals.denominator > 0.0 && totals.numerator > 0.0;
     let pairs = rounds
         .into_iter()
-        .filter(|(_, pair)| !plan.load.is_open() && pair.iter().all(is_known))
-        .map(|(round, [case, reference])| (round, PairedTotals { case, reference }));
+        .filter(|(_, pair)| !plan.load.is_open() && pair.iter().all(is_known));
     let ratio = totals::log_ratio(&grouped(pairs)?, trials.resampling(&plan.case, "profile speed"))?;
     Some(Measured::of("ratio", ratio.exponential(trials.confidence())))
 }
@@ -275,11 +273,9 @@ impl<'a> Pairs<'a> {
     /// The amount per request by which the case is below the reference.
     fn fewer(&self, trials: &Trials, name: &str, amount: impl Fn(&ProfileTrial) -> f64) -> Option<Interval> {
         let totals = |trial: &ProfileTrial| Totals::of(amount(trial), trial.requests_total as f64);
-        // Exchanged, because a saving is the reference's amount minus the case's.
-        let pairs = self.trials.iter().map(|(round, [case, reference])| {
-            let [case, reference] = [totals(reference), totals(case)];
-            (*round, PairedTotals { case, reference })
-        });
+        // A saving is the reference's amount minus the case's.
+        let pairs = self.trials.iter();
+        let pairs = pairs.map(|(round, [case, reference])| (*round, [totals(reference), totals(case)]));
         let how = trials.resampling(&self.case.case, &format!("layer {name}"));
         Some(totals::difference(&grouped(pairs)?, how)?.interval(trials.confidence()))
     }

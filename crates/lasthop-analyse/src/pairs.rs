@@ -1,10 +1,7 @@
 //! Trials of a case and of its reference in the same blocks, and estimates of their ratio.
 
 use lasthop_model::record::{CasePlan, MeasuredTrial};
-use lasthop_stats::{
-    Estimate, Grouped,
-    quantile::{MergedPairs, PairedBins},
-};
+use lasthop_stats::{Estimate, Grouped, quantile::MergedPairs};
 
 use super::{
     summary::Comparison,
@@ -89,16 +86,9 @@ impl<'a> Pairs<'a> {
         {
             return None;
         }
-        let pair = |ours: &'a _, theirs: &'a _| {
-            Some(PairedBins {
-                case: trials::latencies(ours)?,
-                reference: trials::latencies(theirs)?,
-            })
-        };
-        let known = self
-            .blocks
-            .iter()
-            .filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+        let known = self.blocks.iter().filter_map(|&(place, ours, theirs)| {
+            Some((place.0, [trials::latencies(ours)?, trials::latencies(theirs)?]))
+        });
         Some(MergedPairs::of(&grouped(known)?))
     }
 }

@@ -5,10 +5,7 @@
 
 use indexmap::IndexMap;
 use lasthop_model::record::MeasuredTrial;
-use lasthop_stats::{
-    Interval,
-    totals::{self, PairedTotals, Totals},
-};
+use lasthop_stats::totals::{self, Totals};
 
 use super::{
     cases,
@@ -117,25 +114,13 @@ fn difference(
     role: &str,
     totals: impl Fn(&MeasuredTrial) -> Option<Totals>,
 ) -> Option<Measured> {
-    let pair = |ours, theirs| {
-        Some(PairedTotals {
-            case: totals(ours)?,
-            reference: totals(theirs)?,
-        })
-    };
     let known = pairs
         .blocks
         .iter()
-        .filter_map(|&(place, ours, theirs)| Some((place.0, pair(ours, theirs)?)));
+        .filter_map(|&(place, ours, theirs)| Some((place.0, [totals(theirs)?, totals(ours)?])));
     let how = trials.resampling(&pairs.case.case, &format!("run delay {role}"));
-    let more = totals::difference(&grouped(known)?, how)?.interval(trials.confidence());
-    let less = Interval {
-        // Not `-x`, because that turns 0 into -0.
-        estimate: 0.0 - more.estimate,
-        low: 0.0 - more.high,
-        high: 0.0 - more.low,
-    };
-    Some(Measured::of("us", less))
+    let saved = totals::difference(&grouped(known)?, how)?;
+    Some(Measured::of("us", saved.interval(trials.confidence())))
 }
 
 #[cfg(test)]

@@ -12,6 +12,13 @@ impl BlockValue for f64 {
     }
 }
 
+/// Two cases in the same block, which are drawn together.
+impl<T: BlockValue> BlockValue for [T; 2] {
+    fn is_valid(&self) -> bool {
+        self.iter().all(T::is_valid)
+    }
+}
+
 /// Rounds → blocks → one value. There is at least one round, every round has at least one block, and all values are
 /// valid.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,19 +34,6 @@ impl Histogram for Bins {
     }
 }
 
-/// Two cases in the same block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PairedBins<H = Bins> {
-    pub case: H,
-    pub reference: H,
-}
-
-impl<H: Histogram> BlockValue for PairedBins<H> {
-    fn is_valid(&self) -> bool {
-        self.case.is_valid() && self.reference.is_valid()
-    }
-}
-
 /// The bins of all units, each value once, because a run of an hour has millions of bins.
 pub struct Merged {
     rounds: usize,
@@ -146,10 +133,10 @@ pub struct MergedPairs {
 
 impl MergedPairs {
     #[must_use]
-    pub fn of<H: Histogram>(blocks: &Grouped<PairedBins<H>>) -> Self {
+    pub fn of<H: Histogram>(blocks: &Grouped<[H; 2]>) -> Self {
         Self {
-            case: Merged::picked(blocks, |block| &block.case),
-            reference: Merged::picked(blocks, |block| &block.reference),
+            case: Merged::picked(blocks, |block| &block[0]),
+            reference: Merged::picked(blocks, |block| &block[1]),
         }
     }
 
@@ -315,10 +302,7 @@ mod tests {
 
     #[test]
     fn luck_that_both_cases_share_cancels() {
-        let block = |luck: u64| PairedBins {
-            case: Bins((1..=50).map(|i| (26 * luck * i, i)).collect()),
-            reference: Bins((1..=50).map(|i| (20 * luck * i, i)).collect()),
-        };
+        let block = |luck: u64| [26, 20].map(|factor| Bins((1..=50).map(|i| (factor * luck * i, i)).collect()));
         let rounds = vec![vec![block(10), block(11)], vec![block(13), block(15)], vec![block(9)]];
         let ratio = MergedPairs::of(&Grouped::new(rounds).unwrap())
             .log_ratio(0.5, Resampling::new(1))

@@ -1,8 +1,7 @@
 //! Quantities per request: a total divided by another total, such as CPU time by requests.
 //!
 //! The result is a quotient of sums, not a mean of quotients: a block with twice the requests counts twice, as the
-//! phrase "CPU time per request of this run" implies. If parts of a quantity have different divisors (the driver's CPU
-//! time is counted for the measure phase, the servers' for the whole trial), the quotients of the parts are added.
+//! phrase "CPU time per request of this run" implies.
 
 use crate::{
     bootstrap::{self, Resampling, weighted},
@@ -10,87 +9,63 @@ use crate::{
     interval::Estimate,
 };
 
-/// One part of a block: a dividend and its divisor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fraction {
+/// The sums of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
     /// The dividend, 0 or more.
     pub numerator: f64,
     /// The divisor, 0 or more, but above 0 in at least one block.
     pub denominator: f64,
 }
 
-/// The parts of a block; every block has the same number of them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Totals(pub Vec<Fraction>);
-
 impl Totals {
     #[must_use]
     pub fn of(numerator: f64, denominator: f64) -> Self {
-        Self(vec![Fraction { numerator, denominator }])
+        Self { numerator, denominator }
     }
 
     /// The block counted `weight` times, 0 or more.
     #[must_use]
-    pub fn times(mut self, weight: f64) -> Self {
-        for part in &mut self.0 {
-            part.numerator *= weight;
-            part.denominator *= weight;
-        }
-        self
+    pub fn times(self, weight: f64) -> Self {
+        Self::of(self.numerator * weight, self.denominator * weight)
     }
 }
 
 impl BlockValue for Totals {
     fn is_valid(&self) -> bool {
-        let usable = |x: f64| x.is_finite() && x >= 0.0;
-        let mut parts = self.0.iter();
-        !self.0.is_empty() && parts.all(|part| usable(part.numerator) && usable(part.denominator))
+        [self.numerator, self.denominator]
+            .iter()
+            .all(|x| x.is_finite() && *x >= 0.0)
     }
 }
 
-/// Two cases in the same block.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PairedTotals {
-    pub case: Totals,
-    pub reference: Totals,
+/// Sums by unit, for resampling.
+struct UnitTotals {
+    numerators: Vec<f64>,
+    denominators: Vec<f64>,
 }
-
-impl BlockValue for PairedTotals {
-    fn is_valid(&self) -> bool {
-        self.case.is_valid() && self.reference.is_valid()
-    }
-}
-
-/// Sums by part and unit, for resampling.
-struct UnitTotals(Vec<(Vec<f64>, Vec<f64>)>);
 
 impl UnitTotals {
     fn new<'a, T: BlockValue + 'a>(blocks: &'a Grouped<T>, pick: impl Fn(&'a T) -> &'a Totals) -> Self {
-        let units = blocks.units();
-        let parts = blocks.values().map(|block| pick(block).0.len()).min().unwrap_or(0);
-        let sum = |part: usize, field: fn(&Fraction) -> f64| -> Vec<f64> {
+        let sums = |field: fn(&Totals) -> f64| -> Vec<f64> {
+            let units = blocks.units().into_iter();
             units
-                .iter()
-                .map(|unit: &&'a [T]| unit.iter().map(|block| field(&pick(block).0[part])).sum())
+                .map(|unit| unit.iter().map(|block| field(pick(block))).sum())
                 .collect()
         };
-        Self(
-            (0..parts)
-                .map(|part| (sum(part, |part| part.numerator), sum(part, |part| part.denominator)))
-                .collect(),
-        )
+        Self {
+            numerators: sums(|totals| totals.numerator),
+            denominators: sums(|totals| totals.denominator),
+        }
     }
 
-    /// The sum of the parts' quotients; not finite if a divisor is 0.
+    /// Not finite if the divisor is 0.
     fn quotient(&self, times: &[u32]) -> f64 {
-        let parts = self.0.iter();
-        parts
-            .map(|(above, below)| weighted(times, above) / weighted(times, below))
-            .sum()
+        weighted(times, &self.numerators) / weighted(times, &self.denominators)
     }
 }
 
-/// The quotient without an interval; `None` if a divisor is 0.
+/// The quotient without an interval; `None` if the divisor is 0.
 #[must_use]
 pub fn point(blocks: &Grouped<Totals>) -> Option<f64> {
     let units = UnitTotals::new(blocks, |block| block);
@@ -104,29 +79,24 @@ pub fn log_quotient(blocks: &Grouped<Totals>, how: Resampling) -> Option<Estimat
     bootstrap::estimate(&blocks.sizes(), how, |times| Some(units.quotient(times).ln()))
 }
 
-/// The logarithm of the case's quotient divided by the reference's, with the same blocks drawn for both.
+/// The logarithm of the first case's quotient divided by the second's.
 #[must_use]
-pub fn log_ratio(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
-    let (case, reference) = paired(blocks);
-    bootstrap::estimate(&blocks.sizes(), how, |times| {
-        Some((case.quotient(times) / reference.quotient(times)).ln())
-    })
+pub fn log_ratio(blocks: &Grouped<[Totals; 2]>, how: Resampling) -> Option<Estimate> {
+    compared(blocks, how, |first, second| (first / second).ln())
 }
 
-/// The case's quotient minus the reference's, with the same blocks drawn for both.
+/// The first case's quotient minus the second's.
 #[must_use]
-pub fn difference(blocks: &Grouped<PairedTotals>, how: Resampling) -> Option<Estimate> {
-    let (case, reference) = paired(blocks);
-    bootstrap::estimate(&blocks.sizes(), how, |times| {
-        Some(case.quotient(times) - reference.quotient(times))
-    })
+pub fn difference(blocks: &Grouped<[Totals; 2]>, how: Resampling) -> Option<Estimate> {
+    compared(blocks, how, |first, second| first - second)
 }
 
-fn paired(blocks: &Grouped<PairedTotals>) -> (UnitTotals, UnitTotals) {
-    (
-        UnitTotals::new(blocks, |block| &block.case),
-        UnitTotals::new(blocks, |block| &block.reference),
-    )
+/// Two cases compared by their quotients, with the same blocks drawn for both.
+fn compared(blocks: &Grouped<[Totals; 2]>, how: Resampling, compare: fn(f64, f64) -> f64) -> Option<Estimate> {
+    let [first, second] = [0, 1].map(|case| UnitTotals::new(blocks, move |block| &block[case]));
+    bootstrap::estimate(&blocks.sizes(), how, |times| {
+        Some(compare(first.quotient(times), second.quotient(times)))
+    })
 }
 
 #[cfg(test)]
@@ -143,13 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_divided_apart_and_added() {
-        let fraction = |numerator, denominator| Fraction { numerator, denominator };
-        let block = || Totals(vec![fraction(8.0, 4.0), fraction(9.0, 3.0)]);
-        assert_eq!(point(&Grouped::new(vec![vec![block(), block()]]).unwrap()), Some(5.0));
-    }
-
-    #[test]
     fn what_was_never_counted_has_no_estimate() {
         let none = Grouped::new(vec![vec![Totals::of(0.0, 0.0)], vec![Totals::of(0.0, 0.0)]]).unwrap();
         assert_eq!(point(&none), None);
@@ -163,10 +126,7 @@ mod tests {
 
     #[test]
     fn noise_that_both_cases_share_cancels() {
-        let block = |luck: f64| PairedTotals {
-            case: Totals::of(13.0 * luck, 1.0),
-            reference: Totals::of(10.0 * luck, 1.0),
-        };
+        let block = |luck: f64| [Totals::of(13.0 * luck, 1.0), Totals::of(10.0 * luck, 1.0)];
         let rounds = [1.0, 1.4, 0.7, 2.0]
             .map(|luck| vec![block(luck), block(luck * 1.1)])
             .to_vec();

@@ -9,10 +9,10 @@ use lasthop_stats::{
     line,
     line::Points,
     mean,
-    quantile::{Bins, MergedPairs, PairedBins},
+    quantile::{Bins, MergedPairs},
     random::Draws,
     stopping,
-    totals::{self, PairedTotals, Totals},
+    totals::{self, Totals},
 };
 
 const RUNS: u64 = 2_000;
@@ -310,15 +310,12 @@ fn latencies(draws: &mut Draws, scale: f64) -> Bins {
 
 /// A round of two cases, each with its own luck, which share the block's noise. The true ratio of every quantile is
 /// 1.3.
-fn latency_round(draws: &mut Draws) -> Vec<PairedBins> {
+fn latency_round(draws: &mut Draws) -> Vec<[Bins; 2]> {
     let (luck, reference_luck) = ((0.05 * normal(draws)).exp(), (0.05 * normal(draws)).exp());
     (0..5)
         .map(|_| {
             let noise = (0.1 * normal(draws)).exp();
-            PairedBins {
-                case: latencies(draws, 1.3 * luck * noise),
-                reference: latencies(draws, reference_luck * noise),
-            }
+            [1.3 * luck, reference_luck].map(|scale| latencies(draws, scale * noise))
         })
         .collect()
 }
@@ -347,14 +344,14 @@ fn stopping_by_a_ratio_of_medians_keeps_the_coverage() {
     let precisions: &[f64] = if has_time() { &[0.1, 0.05, 0.04] } else { &[0.1] };
     for &precision in precisions {
         let percent = coverage_of_quantiles(1.3, |draws, how| {
-            let ratio = |values: &Grouped<PairedBins>| MergedPairs::of(values).log_ratio(0.5, how).unwrap();
+            let ratio = |values: &Grouped<[Bins; 2]>| MergedPairs::of(values).log_ratio(0.5, how).unwrap();
             until_precise(precision, || latency_round(draws), ratio).exponential(stopping::LOOKS_CONFIDENCE)
         });
         within(&format!("medians, stop at {precision}"), percent, 92.0, 98.0);
     }
 }
 
-fn totals_round(draws: &mut Draws) -> Vec<PairedTotals> {
+fn totals_round(draws: &mut Draws) -> Vec<[Totals; 2]> {
     let luck = (0.1 * normal(draws)).exp();
     (0..6)
         .map(|_| {
@@ -362,10 +359,7 @@ fn totals_round(draws: &mut Draws) -> Vec<PairedTotals> {
                 let requests = 1_000.0 + 800.0 * draws.unit();
                 Totals::of(scale * requests * (0.1 * heavy(draws)).exp(), requests)
             };
-            PairedTotals {
-                case: block(20.0 * luck),
-                reference: block(25.0),
-            }
+            [20.0 * luck, 25.0].map(&mut block)
         })
         .collect()
 }

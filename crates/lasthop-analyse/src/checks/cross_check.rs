@@ -2,13 +2,10 @@
 
 use lasthop_classic::tool_of;
 use lasthop_model::{
-    record::{CasePlan, MeasuredTrial},
+    record::CasePlan,
     selection::{DRIVER, OWN_DRIVER},
 };
-use lasthop_stats::{
-    Interval,
-    totals::{self, PairedTotals},
-};
+use lasthop_stats::{Interval, totals};
 use lasthop_trial::TrialResult;
 
 use super::{
@@ -42,12 +39,8 @@ fn twin<'a>(trials: &Trials<'a>, tool: &CasePlan) -> Option<&'a CasePlan> {
 
 /// The tool's throughput divided by lasthop's, within blocks.
 fn ratio(trials: &Trials, tool: &CasePlan, own: &CasePlan) -> Option<Interval> {
-    let pair = |case: &MeasuredTrial, reference: &MeasuredTrial| PairedTotals {
-        case: trials::rate(case),
-        reference: trials::rate(reference),
-    };
     let pairs = trials.pairs(&tool.case, &own.case).into_iter();
-    let blocks = grouped(pairs.map(|(place, tool, own)| (place.0, pair(tool, own))))?;
+    let blocks = grouped(pairs.map(|(place, tool, own)| (place.0, [tool, own].map(trials::rate))))?;
     let log = totals::log_ratio(&blocks, trials.resampling(&tool.case, "cross-check"))?;
     Some(log.exponential(trials.confidence()))
 }
