@@ -1,16 +1,16 @@
 //! Derived quantities, from several cases: differences, slopes, and crossovers of two curves.
 //!
 //! All are computed within blocks, from mean times of a request. Like all others, their intervals come from the
-//! bootstrap over rounds. Every block has the same cases, so that the slope over all points is the mean of the blocks'
-//! slopes.
+//! bootstrap over rounds. Every block has the same cases, so that the line over all points is the mean of the blocks'
+//! lines.
 
 use std::collections::BTreeMap;
 
 use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
-    Estimate, Grouped, Interval,
+    Estimate, Interval,
     crossing::{self, Crossing, Effects},
-    line::{self, Points},
+    line::{Line, line},
     mean,
 };
 
@@ -40,18 +40,14 @@ fn derive(trials: &Trials, plans: &[DerivedPlan], plan: &DerivedPlan) -> Option<
         over: None,
         outside: None,
     };
+    let mean = |values: &ByBlock<f64>| mean_in_blocks(trials, values, &case.case, &plan.quantity);
     match &plan.from {
-        Derivation::Difference { .. } => {
-            let values = time_values(trials, &plan.from);
-            derived.value = mean_in_blocks(trials, &values, &case.case, &plan.quantity);
-        }
+        Derivation::Difference { .. } => derived.value = mean(&time_values(trials, &plan.from)),
         Derivation::Slope { points, .. } => {
-            if let Some(line) = fitted(trials, points, case, &plan.quantity) {
-                derived.value = Some(micros(trials, &line.slope));
-                derived.intercept = Some(micros(trials, &line.intercept));
-            } else {
-                derived.value = mean_in_blocks(trials, &time_values(trials, &plan.from), &case.case, &plan.quantity);
-            }
+            derived.value = mean(&time_values(trials, &plan.from));
+            // An intercept lies outside of the points, so that it says nothing without an interval.
+            let intercept = mean(&fitted(trials, points, |line| line.intercept));
+            derived.intercept = intercept.filter(|found| found.interval.has_width());
         }
         Derivation::Crossover { over, points } => {
             derived.over = Some(over.clone());
@@ -107,31 +103,22 @@ fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
 }
 
 /// Points of the blocks that contain every case.
-fn in_all<T>(series: &[(f64, ByBlock<T>)]) -> impl Iterator<Item = (BlockId, Vec<(f64, &T)>)> {
+fn in_all(series: &[(f64, ByBlock<f64>)]) -> impl Iterator<Item = (BlockId, Vec<(f64, f64)>)> {
     let places = series.first().into_iter().flat_map(|(_, first)| first.keys());
     places.filter_map(|place| {
         let points: Option<Vec<_>> = series
             .iter()
-            .map(|(at, values)| Some((*at, values.get(place)?)))
+            .map(|(at, values)| Some((*at, *values.get(place)?)))
             .collect();
         Some((*place, points?))
     })
-}
-
-fn series_of_times(trials: &Trials, points: &[(f64, String)]) -> Vec<(f64, ByBlock<f64>)> {
-    points.iter().map(|(at, name)| (*at, times(trials, name))).collect()
 }
 
 /// The quantity in each block that contains all its cases.
 pub fn time_values(trials: &Trials, from: &Derivation) -> ByBlock<f64> {
     match from {
         Derivation::Difference { of, minus } => difference(&times(trials, of), &times(trials, minus)),
-        Derivation::Slope { points, .. } => {
-            let series = series_of_times(trials, points);
-            in_all(&series)
-                .filter_map(|(place, points)| Some((place, slope(&points)?)))
-                .collect()
-        }
+        Derivation::Slope { points, .. } => fitted(trials, points, |line| line.slope),
         Derivation::Crossover { .. } => ByBlock::new(),
     }
 }
@@ -144,15 +131,11 @@ pub fn difference(ours: &ByBlock<f64>, theirs: &ByBlock<f64>) -> ByBlock<f64> {
     both.collect()
 }
 
-/// The slope of one block's points, by least squares.
-fn slope(points: &[(f64, &f64)]) -> Option<f64> {
-    let count = points.len() as f64;
-    let x = points.iter().map(|point| point.0).sum::<f64>() / count;
-    let y = points.iter().map(|point| *point.1).sum::<f64>() / count;
-    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let together: f64 = points.iter().map(|point| (point.0 - x) * (*point.1 - y)).sum();
-    // Points at a single level have no slope.
-    (spread > 0.0).then(|| together / spread)
+/// A part of each block's line.
+fn fitted(trials: &Trials, points: &[(f64, String)], part: fn(Line) -> f64) -> ByBlock<f64> {
+    let series: Vec<_> = points.iter().map(|(at, name)| (*at, times(trials, name))).collect();
+    let lines = in_all(&series).filter_map(|(place, points)| Some((place, part(line(&points)?))));
+    lines.collect()
 }
 
 /// The mean over blocks, without an interval if there is only one block; `quantity` is the name of its draws.
@@ -163,13 +146,6 @@ pub fn mean_in_blocks(trials: &Trials, values: &ByBlock<f64>, of: &str, quantity
     mean.map(|mean| micros(trials, &mean)).or_else(alone)
 }
 
-fn fitted(trials: &Trials, points: &[(f64, String)], case: &CasePlan, quantity: &str) -> Option<line::Line> {
-    let series = series_of_times(trials, points);
-    let block = |points: Vec<(f64, &f64)>| Points(points.into_iter().map(|(x, y)| (x, *y)).collect());
-    let blocks: Grouped<Points> = grouped(in_all(&series).map(|(place, points)| (place.0, block(points))))?;
-    line::line(&blocks, trials.resampling(&case.case, quantity))
-}
-
 fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Option<Crossing> {
     let log_ratios = |name: &str| -> Option<ByBlock<f64>> {
         let pairs = trials.pairs(name, trials.plan(name)?.reference.as_deref()?).into_iter();
@@ -178,7 +154,7 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
     };
     let series: Option<Vec<_>> = points.iter().map(|(at, name)| Some((*at, log_ratios(name)?))).collect();
     let series = series?;
-    let effects = |points: Vec<(f64, &f64)>| Effects(points.into_iter().map(|point| *point.1).collect());
+    let effects = |points: Vec<(f64, f64)>| Effects(points.into_iter().map(|point| point.1).collect());
     let blocks = grouped(in_all(&series).map(|(place, points)| (place.0, effects(points))))?;
     let levels: Vec<f64> = points.iter().map(|point| point.0).collect();
     let threshold = trials.data.header.settings.margin.ln_1p();

@@ -11,7 +11,7 @@
 //! | [`mean`] | paired differences |
 //! | [`totals`] | quantities per request: CPU time, elapsed time |
 //! | [`quantile`] | percentiles of merged histograms, their ratio and their difference |
-//! | [`mod@line`] | slope of a straight line |
+//! | [`mod@line`] | slope and intercept of a straight line |
 //! | [`mod@crossing`] | the size at which an effect falls below a threshold |
 //! | [`bootstrap`], [`interval`], [`student`] | from a statistic to its interval |
 //! | [`verdict`], [`stopping`], [`holm`] | from an interval to a decision |

@@ -1,8 +1,8 @@
 //! Laws that hold for all data.
 
 use lasthop_stats::{
-    Better, Estimate, Grouped, Interval, Resampling, Verdict, holm, line,
-    line::Points,
+    Better, Estimate, Grouped, Interval, Resampling, Verdict, holm,
+    line::line,
     location::locate,
     mean,
     quantile::{Bins, Merged, MergedPairs},
@@ -227,11 +227,24 @@ proptest! {
     }
 
     #[test]
-    fn a_line_moves_with_its_points(values in rounds((0.0_f64..10.0, -5.0_f64..5.0)), tilt in -3.0_f64..3.0) {
-        let plain = line::line(&grouped(map(&values, |&p| Points(vec![p]))), HOW);
-        let tilted = line::line(&grouped(map(&values, |&(x, y)| Points(vec![(x, y + tilt * x + 1.0)]))), HOW);
-        if let (Some(plain), Some(tilted)) = (plain, tilted) {
-            prop_assert!((tilted.slope.value - plain.slope.value - tilt).abs() < 1e-6 * (1.0 + plain.slope.value.abs()));
+    fn a_line_moves_with_its_points(points in prop::collection::vec((0.0_f64..10.0, -5.0_f64..5.0), 2..40), tilt in -3.0_f64..3.0) {
+        let tilted: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (x, y + tilt * x + 1.0)).collect();
+        if let (Some(plain), Some(tilted)) = (line(&points), line(&tilted)) {
+            let little = 1e-6 * (1.0 + plain.slope.abs());
+            prop_assert!((tilted.slope - plain.slope - tilt).abs() < little);
+            prop_assert!((tilted.intercept - plain.intercept - 1.0).abs() < 10.0 * little);
         }
+    }
+
+    /// Lines of blocks may be averaged: with the same x in every block, that is the line of all points.
+    #[test]
+    fn the_mean_of_lines_is_the_line_of_all_points(
+        blocks in (2_usize..6).prop_flat_map(|count| prop::collection::vec(prop::collection::vec(-5.0_f64..5.0, count), 1..30))
+    ) {
+        let points = |ys: &Vec<f64>| -> Vec<(f64, f64)> { (1..).zip(ys).map(|(x, y)| (f64::from(x), *y)).collect() };
+        let lines: Vec<_> = blocks.iter().map(|ys| line(&points(ys)).unwrap()).collect();
+        let all = line(&blocks.iter().flat_map(points).collect::<Vec<_>>()).unwrap();
+        prop_assert!(same(mean::of(lines.iter().map(|line| line.slope)).unwrap(), all.slope));
+        prop_assert!(same(mean::of(lines.iter().map(|line| line.intercept)).unwrap(), all.intercept));
     }
 }
