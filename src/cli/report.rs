@@ -151,7 +151,7 @@ pub fn page(recorded: &Recorded) -> Vec<u8> {
 }
 
 /// The parts of a report that only the record has: trials, plots, and the configuration of the winner, if any.
-fn extras(Recorded { data, summary }: &Recorded, format: Format) -> Extras {
+fn extras(Recorded { data, summary }: &Recorded, format: Format) -> Extras<'_> {
     match format {
         Format::Trials => Extras {
             trials: rows(data),

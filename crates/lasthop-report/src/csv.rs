@@ -31,15 +31,17 @@
 use indexmap::IndexSet;
 use lasthop_analyse::{
     name_of,
-    rows::{QUANTILES, TrialRow},
     summary::{
         COLUMNS, CaseSummary, CaseValue, LATENCY_MAX, Metric, Metrics, Overload, OverloadCase, OverloadPoint,
         PER_REQUEST, Span, Summary,
     },
 };
-use lasthop_model::quantity::joined;
+use lasthop_model::{quantity::joined, record::MeasuredTrial};
 
 use crate::{columns::Columns, content::failed_stage, wording::word};
+
+/// Quantiles of a trial's latency, and their names.
+const QUANTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p999"), (1.0, "max")];
 
 /// The report for spreadsheets and data frames.
 #[must_use]
@@ -52,22 +54,29 @@ pub fn render(summary: &Summary) -> Vec<u8> {
 
 /// A row for each trial.
 #[must_use]
-pub fn trials(summary: &Summary, trials: &[TrialRow]) -> Vec<u8> {
-    let mut columns = setting(Columns::of(trials), summary, |trial| summary.cases.get(trial.case))
+pub fn trials(summary: &Summary, trials: &[&MeasuredTrial]) -> Vec<u8> {
+    let mut columns = setting(Columns::of(trials), summary, |trial| summary.case(&trial.case))
         .data("round", |trial| trial.round)
         .data("block", |trial| trial.block)
         .data("position", |trial| trial.position)
-        .data("at_s", |trial| trial.at)
-        .data("seconds", |trial| trial.seconds)
-        .data("requests", |trial| trial.requests)
-        .data("errors", |trial| trial.errors)
-        .data("sent_again", |trial| trial.sent_again)
-        .data("bytes_received", |trial| trial.bytes)
-        .data("throughput_per_s", |trial| trial.rate);
-    for (place, (_, name)) in QUANTILES.iter().enumerate() {
-        columns = columns.known(format!("latency_{name}_us"), |trial| Some(trial.latencies?[place]));
+        .data("at_s", |trial| trial.at_ns as f64 / 1e9)
+        .data("seconds", |trial| trial.result.elapsed_ns as f64 / 1e9)
+        .data("requests", |trial| trial.result.requests)
+        .data("errors", |trial| trial.result.error_total())
+        .data("sent_again", |trial| trial.result.sent_again)
+        .data("bytes_received", |trial| trial.result.bytes_received)
+        .data("throughput_per_s", |trial| trial.result.throughput());
+    for (share, name) in QUANTILES {
+        columns = columns.known(format!("latency_{name}_us"), |trial| {
+            let latency = trial.result.latency().filter(|latency| !latency.is_empty())?;
+            Some(latency.quantile(share) as f64 / 1e3)
+        });
     }
-    columns.data("cpu_driver_us", |trial| trial.driver_cpu).csv()
+    columns
+        .data("cpu_driver_us", |trial| {
+            trial.result.cost.cpu_ns() as f64 / 1e3 / trial.result.requests as f64
+        })
+        .csv()
 }
 
 /// A load offered to a case.
@@ -198,4 +207,33 @@ fn costs<'a>(mut columns: Columns<'a, CaseSummary>, summary: &'a Summary) -> Col
         }
     }
     columns
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_analyse::{rows::rows, summarise, testing};
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_figures_of_its_trial() {
+        let data = testing::healthy();
+        let rows = rows(&data);
+        let text = String::from_utf8(trials(&summarise(&data), &rows)).unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().unwrap();
+        assert_eq!(lines.clone().count(), rows.len());
+        for (line, trial) in lines.zip(rows) {
+            let value = |name: &str| line[head.iter().position(|known| *known == name).unwrap()];
+            let number = |name: &str| value(name).parse::<f64>().unwrap();
+            assert_eq!(value("case"), trial.case);
+            let place = [trial.round, trial.block].map(f64::from);
+            assert_eq!([number("round"), number("block")], place);
+            assert_eq!(number("requests"), trial.result.requests as f64);
+            let rate = number("throughput_per_s");
+            assert!((rate - number("requests") / number("seconds")).abs() < 1e-6 * rate);
+            let latencies = QUANTILES.map(|(_, name)| number(&format!("latency_{name}_us")));
+            assert!(latencies.is_sorted() && latencies[0] > 0.0, "{latencies:?}");
+        }
+    }
 }

@@ -76,7 +76,7 @@ impl Format {
 
 /// The report of a run. Without [`Extras`], plots and trials are missing.
 #[must_use]
-pub fn render(summary: &Summary, extras: &Extras, format: Format, options: &Options) -> Vec<u8> {
+pub fn render(summary: &Summary, extras: &Extras<'_>, format: Format, options: &Options) -> Vec<u8> {
     match format {
         Format::Terminal => terminal::render(summary, options),
         Format::Json => json::render(summary),

@@ -6,9 +6,9 @@
 use lasthop_analyse::{
     groups::{Compared, Group, groups},
     plots::CasePlots,
-    rows::TrialRow,
     summary::{CaseSummary, Metric, Metrics, Summary},
 };
+use lasthop_model::record::MeasuredTrial;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -28,11 +28,11 @@ use crate::text::{embedded, markup as escape};
 
 /// Data that only the record has, beside the summary.
 #[derive(Clone, Debug, Default)]
-pub struct Extras {
+pub struct Extras<'a> {
     /// Plots by case, in the order of the summary; empty if the report is made without the record.
     pub plots: Vec<CasePlots>,
     /// Every trial.
-    pub trials: Vec<TrialRow>,
+    pub trials: Vec<&'a MeasuredTrial>,
     /// The configuration of the winner: names and text of files.
     pub configuration: Vec<(String, String)>,
 }
@@ -123,7 +123,7 @@ pub fn schema() -> Value {
 
 /// The page.
 #[must_use]
-pub fn render(summary: &Summary, extras: &Extras) -> Vec<u8> {
+pub fn render(summary: &Summary, extras: &Extras<'_>) -> Vec<u8> {
     let groups = groups(summary);
     let plots = match &summary.overload {
         Some(_) => &OFFERED[..],
@@ -221,7 +221,7 @@ fn configuration(files: &[(String, String)]) -> String {
 }
 
 /// The command that repeats the run, the downloads, and the script with its data.
-fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
+fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras<'_>) -> String {
     let command = again(summary);
     let data = Data {
         groups: groups.iter().map(|group| of_group(group, extras)).collect(),
@@ -243,7 +243,7 @@ fn numbers(summary: &Summary, groups: &[Group<'_>], extras: &Extras) -> String {
     )
 }
 
-fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras) -> GroupData<'a> {
+fn of_group<'a>(group: &'a Group<'a>, extras: &'a Extras<'_>) -> GroupData<'a> {
     let summary = group.summary();
     let place = |case: &CaseSummary| summary.cases.iter().position(|other| other.case == case.case);
     let cases = group.cases.iter().map(|case| CaseData {
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    fn shown(summary: &Summary, extras: &Extras) -> String {
+    fn shown(summary: &Summary, extras: &Extras<'_>) -> String {
         String::from_utf8(render(summary, extras)).unwrap()
     }
 
