@@ -138,6 +138,14 @@ impl<'a> Trials<'a> {
         &self.data.header.cases
     }
 
+    /// The cases that are compared with a case: its reference, or the cases of a reference.
+    pub fn compared_with(&self, plan: &CasePlan) -> impl Iterator<Item = &'a CasePlan> {
+        let cases = self.cases().iter();
+        cases.filter(move |other| {
+            other.reference.as_ref() == Some(&plan.case) || plan.reference.as_ref() == Some(&other.case)
+        })
+    }
+
     /// Whether the trials of a case show its latencies.
     pub fn is_steady(&self, case: &str) -> bool {
         let unsteady = || self.cases().iter().filter(|plan| !steady::is_steady(self, plan));

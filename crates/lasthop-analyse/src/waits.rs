@@ -119,7 +119,8 @@ fn is_here(trials: &Trials, plan: &CasePlan) -> bool {
 /// The wait of a case, beyond the times of the compared cases.
 pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
     let own = Spent::of(trials, plan)?;
-    let beyond = partners(trials, plan)
+    let beyond = trials
+        .compared_with(plan)
         .filter_map(|other| own.wait(&Spent::of(trials, other)?))
         .reduce(f64::max);
     let us = match beyond {
@@ -134,13 +135,6 @@ pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
         us,
         left_us: own.took - us,
     })
-}
-
-/// The cases that are compared with a case: its reference, or the cases of a reference.
-fn partners<'a>(trials: &Trials<'a>, plan: &CasePlan) -> impl Iterator<Item = &'a CasePlan> {
-    let (case, reference) = (plan.case.clone(), plan.reference.clone());
-    let cases = trials.cases().iter();
-    cases.filter(move |other| other.reference.as_ref() == Some(&case) || Some(&other.case) == reference.as_ref())
 }
 
 /// The cause, which must explain at least half of the wait.
@@ -195,7 +189,7 @@ fn acks_explain(trials: &Trials, plan: &CasePlan, us: f64) -> bool {
 /// case without TCP has such replies too.
 pub fn are_delayed_acks(trials: &Trials, plan: &CasePlan) -> bool {
     let are_late = |plan: &CasePlan| times(trials, plan).is_some_and(|times| delayed_ack::is_usual(&times));
-    let mut others = partners(trials, plan).filter(|other| !other.transport.is_tcp());
+    let mut others = trials.compared_with(plan).filter(|other| !other.transport.is_tcp());
     let is_idle = || Spent::of(trials, plan).is_some_and(|own| own.is_idle(own.took - own.work).is_some());
     may_delay_acks(trials, plan) && are_late(plan) && !others.any(are_late) && is_idle()
 }

@@ -133,7 +133,7 @@ fn idle(trials: &Trials, plan: &CasePlan) -> Option<String> {
     let server = &trials.data.header.experiment.to;
     let own = Work::of(trials, &plan.case, server)?;
     let seen = format!("for each answer {server} took {}", own.words());
-    let more = compared_with(trials, plan).find_map(|other| {
+    let more = trials.compared_with(plan).find_map(|other| {
         let work = Work::of(trials, &other.case, server).filter(|work| own.is_far_less_than(*work))?;
         Some(format!(", against {} with {}", work.words(), other.case))
     });
@@ -153,7 +153,7 @@ pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let ends = [&plan.load.target, &experiment.from, &experiment.to];
     let behind = experiment.services.keys().filter(|role| !ends.contains(role));
     let found = |role: &String| {
-        compared_with(trials, plan).find_map(|other| {
+        trials.compared_with(plan).find_map(|other| {
             let [own, theirs] = [plan, other].map(|plan| Work::of(trials, &plan.case, role));
             let (own, theirs) = own
                 .zip(theirs)
@@ -185,13 +185,6 @@ fn rounds_of_less_work(trials: &Trials, cases: [&str; 2], role: &str) -> usize {
             .is_some_and(|(own, theirs)| own.is_asked_less_than(theirs))
     };
     rounds.iter().filter(|round| less(round)).count()
-}
-
-/// The reference of a case, or the cases of a reference.
-fn compared_with<'a>(trials: &Trials<'a>, plan: &'a CasePlan) -> impl Iterator<Item = &'a CasePlan> {
-    let name = Some(plan.case.as_str());
-    let cases = trials.cases().iter();
-    cases.filter(move |other| other.reference.as_deref() == name || plan.reference.as_deref() == Some(&other.case))
 }
 
 /// Too few opened connections. There may be more, because other traffic of the machine opens connections too, but never
