@@ -3,8 +3,6 @@
 //! The subtitle names the levels that all groups share, the setting of a group its differences from other groups, and
 //! the label of a case its differences within the group.
 
-use std::borrow::Cow;
-
 use lasthop_analyse::{
     groups::{Group, cases, compared_level, other_levels},
     summary::{CaseSummary, Summary},
@@ -98,16 +96,14 @@ pub fn constants(summary: &Summary) -> String {
 
 /// The case's level of the compared factor for a sentence, in the experiment's words or the usual ones.
 #[must_use]
-pub fn compared_name<'a>(summary: &'a Summary, case: &'a CaseSummary) -> Cow<'a, str> {
+pub fn compared_name(summary: &Summary, case: &CaseSummary) -> String {
     let factor = summary.compared.as_str();
     match compared_level(summary, case) {
-        None => case.case.as_str().into(),
-        Some(Level::Text(word)) => match label(summary, factor, word) {
-            Some(label) => label.into(),
-            None if is_way(factor) => transport_name(word).into(),
-            None => usual(factor, &Level::Text(word.clone())).into(),
-        },
-        Some(level) => phrase(summary, factor, level).into(),
+        None => case.case.clone(),
+        Some(Level::Text(word)) if is_way(factor) && label(summary, factor, word).is_none() => {
+            transport_name(word).to_owned()
+        }
+        Some(level) => phrase(summary, factor, level),
     }
 }
 

@@ -300,7 +300,7 @@ fn matter(compared: Compared<'_>) -> Option<Matter> {
         .map_or(0.0, |median| median.interval.estimate);
     let cpu = of(Metric::CpuPerRequest, reference.cpu_total());
     Some(Matter {
-        reference: compared_name(group.summary(), compared.reference).into_owned(),
+        reference: compared_name(group.summary(), compared.reference),
         time: of(Metric::Throughput, mean).or_else(|| of(Metric::LatencyP50, median))?,
         cpu,
         cores: compared.comparison.materiality.as_ref()?.cores_saved_at_1000_per_second,

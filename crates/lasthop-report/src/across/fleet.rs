@@ -1,7 +1,5 @@
 //! Several runs of one or more machines: their common result, then each kind, each machine or run.
 
-use std::borrow::Cow;
-
 use indexmap::IndexMap;
 use lasthop_analyse::{
     across::fleet::{Fleet, Judged, Machine, MachineKind, Spread, Together},
@@ -146,15 +144,15 @@ fn answer(fleet: &Fleet, all: &[Declared<'_>]) -> Vec<Text> {
 
 /// Verdicts on an alternative, over all settings.
 #[derive(Default)]
-struct Votes<'a> {
-    reference: Cow<'a, str>,
+struct Votes {
+    reference: String,
     faster: usize,
     slower: usize,
     all: usize,
 }
 
-fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<Cow<'a, str>, Votes<'a>> {
-    let mut by_name: IndexMap<Cow<'_, str>, Votes<'_>> = IndexMap::new();
+fn votes(all: &[Declared<'_>]) -> IndexMap<String, Votes> {
+    let mut by_name: IndexMap<String, Votes> = IndexMap::new();
     for one in all {
         let summary = one.group.summary();
         let votes = by_name.entry(compared_name(summary, one.case));
@@ -172,7 +170,7 @@ fn votes<'a>(all: &'a [Declared<'a>]) -> IndexMap<Cow<'a, str>, Votes<'a>> {
 fn what_to_use(fleet: &Fleet, all: &[Declared<'_>]) -> Text {
     let votes = votes(all);
     // Shares, because some machines lack a result for some names.
-    let ahead = |votes: &Votes<'_>| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
+    let ahead = |votes: &Votes| votes.faster as f64 / votes.all as f64 - votes.slower as f64 / votes.all as f64;
     let best = votes
         .iter()
         .max_by(|one, other| ahead(one.1).total_cmp(&ahead(other.1)));
