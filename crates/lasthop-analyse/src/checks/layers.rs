@@ -1,6 +1,7 @@
 //! The quality of profile trials: whether they explain the CPU time.
 
-use lasthop_model::{profile::RoleProfile, record::CasePlan};
+use indexmap::IndexMap;
+use lasthop_model::record::CasePlan;
 
 use super::finding::{Evidence, Finding, doubt, note, percent};
 use crate::{
@@ -16,45 +17,26 @@ const WITHOUT_LAYER: f64 = 0.05;
 const BY_CHANCE: f64 = 2.0;
 
 /// Sums of a role over all profile trials of a case.
-struct Sum<'a> {
-    name: &'a str,
+#[derive(Default)]
+struct Sum {
     cpu: f64,
     sampled: f64,
     without_layer: f64,
     samples: f64,
 }
 
-fn sums<'a>(trials: &Trials<'a>, plan: &CasePlan) -> Vec<Sum<'a>> {
-    let all = sampled_trials(trials, &plan.case);
-    let mut names: Vec<&str> = Vec::new();
-    for name in all.iter().flat_map(|trial| trial.profile.roles.keys()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+fn sums<'a>(trials: &Trials<'a>, plan: &CasePlan) -> IndexMap<&'a str, Sum> {
+    let mut sums: IndexMap<&str, Sum> = IndexMap::new();
+    for trial in sampled_trials(trials, &plan.case) {
+        for (name, role) in &trial.profile.roles {
+            let sum = sums.entry(name).or_default();
+            sum.cpu += role.cpu_ns as f64;
+            sum.sampled += sampled(role);
+            sum.without_layer += not_attributed(role);
+            sum.samples += sampled(role) / trial.profile.period_ns.max(1) as f64;
         }
     }
-    let of = |name: &'a str| {
-        let sum = |amount: &dyn Fn(&RoleProfile) -> f64| -> f64 {
-            all.iter()
-                .filter_map(|trial| trial.profile.roles.get(name))
-                .map(amount)
-                .sum()
-        };
-        let period = all
-            .iter()
-            .map(|trial| trial.profile.period_ns)
-            .max()
-            .unwrap_or(1)
-            .max(1);
-        let sampled = sum(&sampled);
-        Sum {
-            name,
-            cpu: sum(&|role| role.cpu_ns as f64),
-            sampled,
-            without_layer: sum(&not_attributed),
-            samples: sampled / period as f64,
-        }
-    };
-    names.into_iter().map(of).collect()
+    sums
 }
 
 /// Samples that do not add up to the CPU time, so that layers are useless. All roles are summed, because the kernel
@@ -62,7 +44,7 @@ fn sums<'a>(trials: &Trials<'a>, plan: &CasePlan) -> Vec<Sum<'a>> {
 pub fn do_not_add_up(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let sums = sums(trials, plan);
     // The kernel's own work has no account.
-    let counted = || sums.iter().filter(|sum| sum.cpu > 0.0);
+    let counted = || sums.values().filter(|sum| sum.cpu > 0.0);
     let sampled: f64 = counted().map(|sum| sum.sampled).sum();
     let share = sampled / counted().map(|sum| sum.cpu).sum::<f64>();
     let samples: f64 = counted().map(|sum| sum.samples).sum();
@@ -79,17 +61,12 @@ pub fn do_not_add_up(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 }
 
 pub fn without_layer(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let share = |sum: &Sum<'_>| sum.without_layer / sum.sampled;
-    let largest = sums(trials, plan)
-        .into_iter()
-        .filter(|sum| share(sum) > WITHOUT_LAYER)
-        .max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let shares = sums(trials, plan).into_iter();
+    let shares = shares.map(|(name, sum)| (name, sum.without_layer / sum.sampled));
+    let large = shares.filter(|(_, share)| *share > WITHOUT_LAYER);
+    let (name, share) = large.max_by(|one, other| one.1.total_cmp(&other.1))?;
     Some(note(
-        format!(
-            "{} of the samples of {} have no layer",
-            percent(share(&largest)),
-            largest.name
-        ),
+        format!("{} of the samples of {name} have no layer", percent(share)),
         "that part of the difference has no name; the report lists its largest functions",
     ))
 }
