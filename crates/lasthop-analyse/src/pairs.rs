@@ -56,14 +56,6 @@ impl<'a> Pairs<'a> {
         [of(early), of(late)]
     }
 
-    /// Ratios of the declared metric, block by block, each with the trial of the case.
-    pub fn ratios(&self) -> impl Iterator<Item = (&'a MeasuredTrial, f64)> + '_ {
-        let ratio = |ours, theirs| Some(trials::primary(ours)? / trials::primary(theirs)?);
-        self.blocks
-            .iter()
-            .filter_map(move |&(_, ours, theirs)| Some((ours, ratio(ours, theirs)?)))
-    }
-
     /// Logarithms of the ratios of a quantity.
     pub fn log_ratios(&self, quantity: impl Fn(&MeasuredTrial) -> Option<f64>) -> Option<Grouped<f64>> {
         grouped(self.placed(quantity).map(|(place, value)| (place.0, value)))

@@ -44,7 +44,9 @@ pub fn drift(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let Some(pairs) = Pairs::of(trials, plan) else {
         return reference_drift(trials, plan);
     };
-    let (correlation, blocks) = trend(pairs.ratios().map(|(trial, ratio)| (trial.at_ns as f64, ratio)))?;
+    // Blocks are in the order of their start.
+    let logs = pairs.placed(primary).enumerate();
+    let (correlation, blocks) = trend(logs.map(|(at, (_, log))| (at as f64, log)))?;
     let text = format!(
         "the ratio to {} {} during the run (Spearman's ρ = {correlation:.2}, {blocks} blocks)",
         pairs.reference.case,

@@ -56,7 +56,7 @@ pub fn pause(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 fn of_ratio(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let pairs = Pairs::of(trials, plan)?;
-    let logs = pairs.ratios().map(|(trial, ratio)| (trial.round, ratio.ln()));
+    let logs = pairs.placed(primary).map(|(place, log)| (place.0, log));
     let text = format!(
         "the ratio to {} differs by {} between the parts of the run",
         pairs.reference.case,
