@@ -1,6 +1,6 @@
 //! Requests without a correct reply.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_model::{
     quantity::{counted, joined},
@@ -15,33 +15,27 @@ use crate::{cases, summary::Severity, trials::Trials};
 /// Share of errors above which a case is invalid.
 const INVALID_SHARE: f64 = 0.001;
 
-/// Errors of a case by class, each with its first example.
-fn found(trials: &Trials, case: &str) -> Vec<(String, u64, String)> {
-    let first = |class: &str| {
-        let mut errors = trials
-            .errors(case)
-            .filter(|(found, _)| cases::name_of(**found) == class);
-        errors.next().map(|(_, error)| error.first.clone())
-    };
-    let errors = cases::errors(trials, case).into_iter().filter(|(_, count)| *count > 0);
-    errors
-        .map(|(class, count)| (class.clone(), count, first(&class).unwrap_or_default()))
-        .collect()
+/// The number of errors of a case by class, each with its first example.
+fn found<'a>(trials: &Trials<'a>, case: &str) -> BTreeMap<ErrorClass, (u64, &'a str)> {
+    let mut found: BTreeMap<ErrorClass, (u64, &str)> = BTreeMap::new();
+    for (class, error) in trials.errors(case).filter(|(_, error)| error.count > 0) {
+        found.entry(*class).or_insert((0, &error.first)).0 += error.count;
+    }
+    found
 }
 
 /// Any errors. They never count as fast requests, but failed requests are missing from the latencies.
 pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let found = found(trials, &plan.case);
-    let errors: u64 = found.iter().map(|error| error.1).sum();
+    let errors: u64 = found.values().map(|(count, _)| count).sum();
     // Answers do not include errors, so the sum of both is the total.
     let share = errors as f64 / (errors as f64 + trials.answers(&plan.case));
     let list = found
         .iter()
-        .map(|(class, count, first)| format!("{} × {class} (first: {first})", grouped(*count)));
+        .map(|(class, (count, first))| format!("{} × {} (first: {first})", grouped(*count), cases::name_of(class)));
     let text = format!("{} of requests: {}", percent(share), joined(list, ", "));
     let is_learnt = trials.given(&plan.case).is_some_and(|endpoint| endpoint.learnt);
-    let wrong_content = cases::name_of(ErrorClass::WrongContent);
-    let text = if is_learnt && found.iter().any(|(class, _, _)| *class == wrong_content) {
+    let text = if is_learnt && found.contains_key(&ErrorClass::WrongContent) {
         text + "; replies are held against the first ones: if these are correct, too, use --no-reference"
     } else {
         text
@@ -62,18 +56,17 @@ pub fn errors(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 pub fn backlog_full(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect = "with a full backlog, a Unix socket refuses at once and TCP takes a second or more; compare errors \
                   and slow requests together, or raise the backlog in both cases";
-    of_class(trials, plan, "backlog-full", effect)
+    of_class(trials, plan, ErrorClass::BacklogFull, effect)
 }
 
 pub fn ports_exhausted(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
     let effect =
         "TCP had no local port left, so the case measures the port range and TIME_WAIT instead of the transport";
-    of_class(trials, plan, "no-port", effect)
+    of_class(trials, plan, ErrorClass::NoPort, effect)
 }
 
-fn of_class(trials: &Trials, plan: &CasePlan, class: &str, effect: &str) -> Option<Finding> {
-    let all = found(trials, &plan.case);
-    let (_, count, first) = all.into_iter().find(|error| error.0 == class)?;
+fn of_class(trials: &Trials, plan: &CasePlan, class: ErrorClass, effect: &str) -> Option<Finding> {
+    let (count, first) = found(trials, &plan.case).remove(&class)?;
     let text = format!("{} failed (first: {first})", counted(count, "connection"));
     Some(doubt(text, effect))
 }
