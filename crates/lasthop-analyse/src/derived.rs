@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use lasthop_model::record::{CasePlan, Derivation, DerivedPlan, MeasuredTrial};
 use lasthop_stats::{
-    Estimate, Interval,
-    crossing::{self, Crossing, Effects},
+    Estimate, Grouped, Interval,
+    crossing::{self, Crossing},
     line::{Line, line},
     mean,
 };
@@ -154,8 +154,8 @@ fn crossover(trials: &Trials, points: &[(f64, String)], case: &CasePlan) -> Opti
     };
     let series: Option<Vec<_>> = points.iter().map(|(at, name)| Some((*at, log_ratios(name)?))).collect();
     let series = series?;
-    let effects = |points: Vec<(f64, f64)>| Effects(points.into_iter().map(|point| point.1).collect());
-    let blocks = grouped(in_all(&series).map(|(place, points)| (place.0, effects(points))))?;
+    let effects = |points: Vec<(f64, f64)>| points.into_iter().map(|point| point.1).collect();
+    let blocks: Grouped<Vec<f64>> = grouped(in_all(&series).map(|(place, points)| (place.0, effects(points))))?;
     let levels: Vec<f64> = points.iter().map(|point| point.0).collect();
     let threshold = trials.data.header.settings.margin.ln_1p();
     crossing::crossing(&levels, &blocks, threshold, trials.resampling(&case.case, "crossover"))

@@ -8,19 +8,9 @@
 use crate::{
     CONFIDENCE,
     bootstrap::{self, Resampling, weighted},
-    grouped::{BlockValue, Grouped},
+    grouped::Grouped,
     interval::{Estimate, Interval},
 };
-
-/// The effect at each size in one block, in the order of the sizes, such as log ratios.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effects(pub Vec<f64>);
-
-impl BlockValue for Effects {
-    fn is_valid(&self) -> bool {
-        !self.0.is_empty() && self.0.iter().all(|value| value.is_finite())
-    }
-}
 
 /// The result: where the effect falls below the threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,34 +25,42 @@ pub enum Crossing {
     Open,
 }
 
-/// The crossing over `sizes`, which are ascending and positive. `None` with fewer than two sizes or units, or if a
-/// block does not have an effect for each size.
+/// The crossing over `sizes`, which are ascending and positive, of the effects of each block in the order of the sizes,
+/// such as log ratios. `None` with fewer than two sizes or units, or if a block does not have an effect for each size.
 #[must_use]
-pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: Resampling) -> Option<Crossing> {
+pub fn crossing(sizes: &[f64], blocks: &Grouped<Vec<f64>>, threshold: f64, how: Resampling) -> Option<Crossing> {
     let fits = sizes.len() > 1 && sizes.is_sorted() && sizes[0] > 0.0;
-    if !fits || blocks.values().any(|block| block.0.len() != sizes.len()) {
+    if !fits || blocks.values().any(|block| block.len() != sizes.len()) {
         return None;
     }
     let logs: Vec<f64> = sizes.iter().map(|size| size.ln()).collect();
+    let last = logs.len() - 1;
     let units = blocks.units();
     let counts: Vec<f64> = units.iter().map(|unit| unit.len() as f64).collect();
     let sums = |at: usize| {
         units
             .iter()
-            .map(|unit: &&[Effects]| unit.iter().map(|block| block.0[at]).sum())
+            .map(|unit: &&[Vec<f64>]| unit.iter().map(|block| block[at]).sum())
             .collect()
     };
-    let sums: Vec<Vec<f64>> = (0..sizes.len()).map(sums).collect();
-    let effects = |times: &[u32]| -> Vec<f64> {
-        let count = weighted(times, &counts);
-        sums.iter().map(|sums| (weighted(times, sums) / count).abs()).collect()
+    let sums: Vec<Vec<f64>> = (0..=last).map(sums).collect();
+    let mean = |times: &[u32], at: usize| weighted(times, &sums[at]) / weighted(times, &counts);
+    let effect = |times: &[u32], at: usize| mean(times, at).abs();
+    // The last size whose effect is above the threshold.
+    let above = |times: &[u32]| (0..=last).rfind(|at| effect(times, *at) > threshold);
+    // The logarithm of the size at the crossing, within the measured sizes.
+    let place = |times: &[u32]| match above(times) {
+        None => logs[0],
+        Some(at) if at == last => logs[last],
+        Some(at) => {
+            let [before, after] = [at, at + 1].map(|at| effect(times, at));
+            // The effect before is above the threshold and the one after is not, so that the divisor is positive.
+            logs[at] + (before - threshold) / (before - after) * (logs[at + 1] - logs[at])
+        }
     };
     // Whether the signed interval of a size's effect lies outside of the threshold, or within.
     let is = |outside: bool, at: usize| {
-        bootstrap::estimate(&blocks.sizes(), how, |times: &[u32]| {
-            Some(weighted(times, &sums[at]) / weighted(times, &counts))
-        })
-        .is_some_and(|effect| {
+        bootstrap::estimate(&blocks.sizes(), how, |times| Some(mean(times, at))).is_some_and(|effect| {
             let Interval { low, high, .. } = effect.interval(CONFIDENCE);
             if outside {
                 low > threshold || high < -threshold
@@ -71,37 +69,13 @@ pub fn crossing(sizes: &[f64], blocks: &Grouped<Effects>, threshold: f64, how: R
             }
         })
     };
-    match place(&logs, &effects(&vec![1; units.len()]), threshold) {
-        Threshold::Before if (0..sizes.len()).all(|at| is(false, at)) => Some(Crossing::Before),
-        Threshold::Beyond if is(true, sizes.len() - 1) => Some(Crossing::Beyond),
-        Threshold::Before | Threshold::Beyond => Some(Crossing::Open),
-        Threshold::At(_) => bootstrap::estimate(&blocks.sizes(), how, |times| {
-            Some(match place(&logs, &effects(times), threshold) {
-                Threshold::Before => logs[0],
-                Threshold::Beyond => logs[logs.len() - 1],
-                Threshold::At(log) => log,
-            })
-        })
-        .map(Crossing::At),
-    }
-}
-
-/// The place of the crossing in one resample.
-enum Threshold {
-    Before,
-    Beyond,
-    At(f64),
-}
-
-fn place(logs: &[f64], effects: &[f64], threshold: f64) -> Threshold {
-    match effects.iter().rposition(|effect| *effect > threshold) {
-        None => Threshold::Before,
-        Some(last) if last + 1 == logs.len() => Threshold::Beyond,
-        Some(last) => {
-            // `effects[last]` is above the threshold and the next effect is not, so that the divisor is positive.
-            let share = (effects[last] - threshold) / (effects[last] - effects[last + 1]);
-            Threshold::At(logs[last] + share * (logs[last + 1] - logs[last]))
+    match above(&vec![1; units.len()]) {
+        None if (0..=last).all(|at| is(false, at)) => Some(Crossing::Before),
+        Some(at) if at == last && is(true, last) => Some(Crossing::Beyond),
+        Some(at) if at < last => {
+            bootstrap::estimate(&blocks.sizes(), how, |times| Some(place(times))).map(Crossing::At)
         }
+        _ => Some(Crossing::Open),
     }
 }
 
@@ -112,7 +86,7 @@ mod tests {
     const SIZES: [f64; 3] = [1e3, 1e4, 1e5];
 
     fn of(rounds: &[[f64; 3]], threshold: f64) -> Option<Crossing> {
-        let rounds = rounds.iter().map(|effects| vec![Effects(effects.to_vec())]).collect();
+        let rounds = rounds.iter().map(|effects| vec![effects.to_vec()]).collect();
         crossing(&SIZES, &Grouped::new(rounds).unwrap(), threshold, Resampling::new(3))
     }
 
@@ -178,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_has_no_crossing() {
-        let one = Grouped::new(vec![vec![Effects(vec![0.1])], vec![Effects(vec![0.1])]]).unwrap();
+        let one = Grouped::new(vec![vec![vec![0.1]], vec![vec![0.1]]]).unwrap();
         assert_eq!(crossing(&[1.0], &one, 0.05, Resampling::new(1)), None);
         assert_eq!(crossing(&SIZES, &one, 0.05, Resampling::new(1)), None);
     }

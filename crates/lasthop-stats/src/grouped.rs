@@ -12,6 +12,13 @@ impl BlockValue for f64 {
     }
 }
 
+/// Several numbers of a block.
+impl BlockValue for Vec<f64> {
+    fn is_valid(&self) -> bool {
+        !self.is_empty() && self.iter().all(f64::is_valid)
+    }
+}
+
 /// Two cases in the same block, which are drawn together.
 impl<T: BlockValue> BlockValue for [T; 2] {
     fn is_valid(&self) -> bool {
