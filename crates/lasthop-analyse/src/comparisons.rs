@@ -22,19 +22,10 @@ use super::{
 const LEAST_STARTS: usize = 2;
 
 /// The estimate of a comparison, with the weights of blocks.
-struct Basis {
-    log_ratio: Estimate,
+pub struct Basis {
+    pub log_ratio: Estimate,
+    /// Empty if all blocks count alike.
     weights: Vec<(BlockId, f64)>,
-}
-
-impl Basis {
-    /// A basis of blocks that all count alike.
-    fn of(log_ratio: Estimate) -> Self {
-        Self {
-            log_ratio,
-            weights: Vec::new(),
-        }
-    }
 }
 
 /// The location of a quantity's ratio.
@@ -91,11 +82,10 @@ pub fn alternatives(trials: &Trials) -> Vec<Comparison> {
 /// Comparisons by the metrics that were declared in advance.
 fn declared(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let metric = Metric::primary(&pairs.case.load);
-    let primary = match metric {
-        Metric::LatencyP50 => primary(trials, pairs).map(Basis::of),
-        _ => located(pairs, trials::primary),
-    };
-    let found = [(metric, primary), (Metric::CpuPerRequest, cpu(trials, pairs))];
+    let found = [
+        (metric, primary(trials, pairs)),
+        (Metric::CpuPerRequest, cpu(trials, pairs)),
+    ];
     judge_all(trials, pairs, found)
 }
 
@@ -131,7 +121,7 @@ fn adjust(trials: &Trials, all: &mut [Compared]) {
 
 fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     let latencies = pairs.latencies(trials);
-    let latency = |share, name| Some(Basis::of(latency(trials, pairs, latencies.as_ref()?, share, name)?));
+    let latency = |share, name| latency(trials, pairs, latencies.as_ref()?, share, name);
     // The throughput of an open loop was requested, so comparing it makes no sense.
     let throughput = (!pairs.case.load.is_open()).then(|| located(pairs, trials::primary));
     let found = [
@@ -143,19 +133,22 @@ fn compare(trials: &Trials, pairs: &Pairs) -> Vec<Compared> {
     judge_all(trials, pairs, found)
 }
 
-/// The logarithm of the ratio that verdicts are about.
-pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Estimate> {
+/// The ratio that verdicts are about.
+pub fn primary(trials: &Trials, pairs: &Pairs) -> Option<Basis> {
     match Metric::primary(&pairs.case.load) {
         Metric::LatencyP50 => latency(trials, pairs, &pairs.latencies(trials)?, 0.5, MEDIAN),
-        _ => Some(located(pairs, trials::primary)?.log_ratio),
+        _ => located(pairs, trials::primary),
     }
 }
 
-/// The logarithm of the ratio of a quantile.
-fn latency(trials: &Trials, pairs: &Pairs, latencies: &MergedPairs, share: f64, name: &str) -> Option<Estimate> {
+/// The ratio of a quantile.
+fn latency(trials: &Trials, pairs: &Pairs, latencies: &MergedPairs, share: f64, name: &str) -> Option<Basis> {
     let log_ratio = latencies.log_ratio(share, trials.quantile_resampling(&pairs.case.case, name))?;
-    // Both readings have a rounding error.
-    Some(log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2))
+    Some(Basis {
+        // Both readings have a rounding error.
+        log_ratio: log_ratio.with_rounding(BIN_ERROR * std::f64::consts::SQRT_2),
+        weights: Vec::new(),
+    })
 }
 
 pub fn better(metric: Metric) -> Better {

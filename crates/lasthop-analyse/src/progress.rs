@@ -67,7 +67,12 @@ pub fn look(data: &RunData) -> Look {
     let trials = Trials::new(data);
     let pairs = trials.cases().iter().filter_map(|plan| Pairs::of(&trials, plan));
     let pairs: Vec<_> = pairs
-        .map(|pairs| (comparisons::primary(&trials, &pairs), pairs))
+        .map(|pairs| {
+            (
+                comparisons::primary(&trials, &pairs).map(|basis| basis.log_ratio),
+                pairs,
+            )
+        })
         .collect();
     let with_data = pairs.iter().filter(|(_, pairs)| !pairs.blocks.is_empty());
     let mut known: Vec<SoFar> = with_data.map(|(log, pairs)| (pairs.rounds(), *log)).collect();
