@@ -106,12 +106,7 @@ fn judge_all<const N: usize>(trials: &Trials, pairs: &Pairs, found: [(Metric, Op
 /// Holm's adjustment over the metrics that were declared in advance: the primary metric of each load, and CPU time per
 /// request.
 fn adjust(trials: &Trials, all: &mut [Compared]) {
-    let is_declared = |Comparison { case, metric, .. }: &Comparison| {
-        *metric == Metric::CpuPerRequest
-            || trials
-                .plan(case)
-                .is_some_and(|plan| Metric::primary(&plan.load) == *metric)
-    };
+    let is_declared = |one: &Comparison| one.metric == Metric::CpuPerRequest || trials.is_primary(one);
     let mut family: Vec<&mut Compared> = all.iter_mut().filter(|one| is_declared(&one.comparison)).collect();
     let probabilities: Vec<f64> = family.iter().map(|one| one.log_ratio.p_value()).collect();
     for (one, adjusted) in family.iter_mut().zip(holm::adjust(&probabilities)) {

@@ -20,7 +20,10 @@ use lasthop_trial::{
     result::{ErrorClass, ErrorCount},
 };
 
-use super::steady;
+use super::{
+    steady,
+    summary::{Comparison, Metric},
+};
 
 /// Round and block.
 pub type BlockId = (u32, u32);
@@ -136,6 +139,12 @@ impl<'a> Trials<'a> {
 
     pub fn cases(&self) -> &'a [CasePlan] {
         &self.data.header.cases
+    }
+
+    /// Whether a comparison is by the primary metric of its load, for which the run was planned.
+    pub fn is_primary(&self, one: &Comparison) -> bool {
+        let plan = self.plan(&one.case);
+        plan.is_some_and(|plan| Metric::primary(&plan.load) == one.metric)
     }
 
     /// The cases that are compared with a case: its reference, or the cases of a reference.

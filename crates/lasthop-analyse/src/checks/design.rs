@@ -84,7 +84,10 @@ pub fn multiplicity(evidence: &Evidence, one: &Compared) -> Option<Finding> {
 
 /// In an A/A run, the smallest difference that such a run can resolve on this machine.
 pub fn resolution(evidence: &Evidence) -> Option<Finding> {
-    let primary = evidence.compared.iter().filter(|one| evidence.is_primary(one));
+    let primary = evidence
+        .compared
+        .iter()
+        .filter(|one| evidence.trials.is_primary(&one.comparison));
     let same: Vec<Interval> = primary.map(|one| one.comparison.ratio).collect();
     let smallest = verdict::resolution(&same).filter(|_| evidence.trials.data.header.settings.aa)?;
     let text = format!(

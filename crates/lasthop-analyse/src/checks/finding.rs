@@ -2,24 +2,12 @@
 
 use lasthop_model::quantity::thousands;
 
-use crate::{
-    pairs::Compared,
-    summary::{Metric, Severity},
-    trials::Trials,
-};
+use crate::{pairs::Compared, summary::Severity, trials::Trials};
 
 /// The input of checks.
 pub struct Evidence<'a> {
     pub trials: &'a Trials<'a>,
     pub compared: &'a [Compared],
-}
-
-impl Evidence<'_> {
-    /// Whether a comparison is by the primary metric of its load, for which the run was planned.
-    pub fn is_primary(&self, one: &Compared) -> bool {
-        let plan = self.trials.plan(&one.comparison.case);
-        plan.is_some_and(|plan| Metric::primary(&plan.load) == one.comparison.metric)
-    }
 }
 
 /// The finding of a check about its subject.
