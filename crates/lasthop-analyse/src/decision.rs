@@ -32,33 +32,33 @@ pub struct Decision {
     pub advice: Advice,
     /// With the advice `wait`: the advice from the comparisons without a wait, to which all other fields refer; absent
     /// if there are no such comparisons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Advice>,
     /// With the advice `wait`: the cases that wait, the longest first.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub waits: IndexMap<String, Wait>,
     /// The alternative of the advice, as on the command line: `unix`. Absent if the advice is about several
     /// alternatives, or none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
     /// The reference of the comparisons: `tcp`. Absent if nothing was compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Why the advice is not firm; absent if the advice is firm.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
     /// Cases of the alternative by verdict, one for each setting; cases of all alternatives if the advice is about
     /// several.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub settings: Settings,
     /// Effects in two settings: where the alternative is better by the least, and by the most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Effect>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<Effect>,
     /// CPU time of the user's own work per request, in milliseconds, below which the alternative changes the throughput
     /// of busy CPUs by more than the margin: the least and the greatest over the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub matters_below_ms: Option<[f64; 2]>,
     /// The other alternatives that the run cannot tell from it.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -128,7 +128,7 @@ pub struct Effect {
     /// Case divided by reference, of the quantity that verdicts are about.
     pub ratio: f64,
     /// CPU time of the services that it saves per request, in microseconds; absent unless it is known to differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_saved_us: Option<f64>,
 }
 

@@ -52,7 +52,7 @@ pub struct Summary {
     /// Seconds that the run took, without pauses.
     pub seconds: f64,
     /// What the time of the run was used for; absent in a run with overload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeUse>,
     pub seed: u64,
     pub stopped: Stopped,
@@ -100,10 +100,10 @@ pub struct Summary {
     #[serde(skip)]
     pub template: Option<String>,
     /// Results of a run with overload, whose cases have no metrics and no comparisons; absent in every other run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
     /// Where the CPU time of requests goes, layer by layer; absent unless the run has profile trials or should have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
     pub checks: Vec<Check>,
     pub failures: Vec<Failure>,
@@ -292,7 +292,7 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
     /// The last reason why profile trials were impossible, and how to allow them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// Titles of layers by id.
     pub layers: IndexMap<String, String>,
@@ -310,7 +310,7 @@ pub struct ProfiledCase {
     pub samples: u64,
     /// Throughput of its profile trials divided by that of the measured trials of the same rounds: what observing
     /// costs. Absent in an open loop, whose rate was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<Measured>,
     /// Profiles by role: services by name, the driver as `driver`, kernel work outside of any process as `kernel`.
     pub roles: IndexMap<String, ProfiledRole>,
@@ -328,7 +328,7 @@ pub struct ProfiledRole {
     pub unassigned: IndexMap<String, f64>,
     /// Events per correct reply: `syscalls:read`, `switches`, …
     pub counts: IndexMap<String, f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<ThreadTime>,
     /// The largest stacks, largest first, and CPU time in all others.
     pub stacks: Vec<Stack>,
@@ -404,7 +404,7 @@ pub struct LayerDifference {
     pub others_us: f64,
     pub not_attributed: LayerSaving,
     /// Saving of kernel work outside of any process, which is in no sum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Measured>,
     /// Events per correct reply that differ, of the compared roles: the case's number, then the reference's.
     pub counts: IndexMap<String, [f64; 2]>,
@@ -502,18 +502,18 @@ pub struct CaseSummary {
     #[serde(default)]
     pub headroom: Option<f64>,
     /// Length of its trials in seconds, where its replies needed longer ones than those of the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trial_seconds: Option<f64>,
     /// Latencies that a classic tool reports: means over the trials, because the tool's percentiles cannot be merged.
     /// Absent where lasthop's load generator drives. A figure that the tool did not print every time is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
     /// How much its container's CPU limit throttled each service, over all trials. Services that were not throttled are
     /// absent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub throttled: IndexMap<String, Throttled>,
     /// The wait of the case's requests while nothing works, beyond the time of a compared case; absent without a wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
 }
 
@@ -584,16 +584,16 @@ pub struct Metrics {
     pub latency_p99: Option<Measured>,
     /// Mean over all correct replies, in microseconds. Multiplied by the throughput, it gives about the number of
     /// connections of a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<f64>,
     pub latency_max: Option<f64>,
     /// Bytes of payload per reply; absent where nothing comes back, or the driver does not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_bytes: Option<f64>,
     pub cpu_per_request: CpuPerRequest,
     /// Nanoseconds of CPU time per byte of payload, of the roles that cases are compared by, for protocols that move
     /// bulk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_per_byte: Option<f64>,
     /// Context switches per request, by role; the driver is `driver`.
     pub switches_per_request: IndexMap<String, f64>,
@@ -607,10 +607,10 @@ pub struct Metrics {
     /// busy-waiting.
     pub driver_load: f64,
     /// Whether the schedule was kept; absent for a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub open_loop: Option<OpenLoop>,
     /// Outcome of requests without replies; absent where replies come back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWay>,
 }
 
@@ -970,14 +970,14 @@ pub struct Comparison {
     /// `undecided` also where a check says that one of the two must not be used.
     pub verdict: Verdict,
     /// Why the verdict is not firm; absent if it is, or is `undecided`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
     /// True if a check found that the driver or the machine hides part of the difference. The ratio is then closer to 1
     /// than the truth.
     pub lower_bound: bool,
     /// Probability of such a difference by chance, by Holm's adjustment over all comparisons by declared metrics;
     /// absent for other metrics.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub adjusted_p: Option<f64>,
     /// Blocks that contain both cases.
     pub blocks: u32,
@@ -990,11 +990,11 @@ pub struct Comparison {
     /// What the difference means for a request; absent for `latency_p99`.
     pub materiality: Option<Materiality>,
     /// How much less the case waits for CPUs. Only with the metric that the verdict is about; absent if not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_delay_saved: Option<RunDelaySaved>,
     /// Prediction interval (95 %) of the kept answer for the ratio on another machine. Only with the metric that the
     /// verdict is about; absent if no answer has the comparison.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Interval>,
 }
 
@@ -1067,7 +1067,7 @@ pub struct Derived {
     /// crossover.
     pub against_reference: Option<Measured>,
     /// For a crossover, the factor whose level it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// For a crossover outside the levels that were run: on which side.
     pub outside: Option<Outside>,

@@ -105,14 +105,14 @@ pub struct Machine {
     /// `none`, or the hypervisor.
     pub virtualization: String,
     /// The container engine that ran services, with its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// Congestion control and MTU of TCP on loopback, and the state of the packet filter there, in the words of
     /// reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<String>,
     /// Median speed of the driver's CPU, in steps of a fixed computation per microsecond.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
 }
 
@@ -126,7 +126,7 @@ pub struct Setting {
     pub levels: IndexMap<String, String>,
     pub load: LoadSummary,
     /// Bytes of payload per reply of the load; absent where nothing comes back, and in older answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_bytes: Option<f64>,
     /// Cases of the setting, the reference first.
     pub cases: Vec<KnownCase>,
@@ -163,10 +163,10 @@ pub struct KnownCase {
     /// CPU time per request in microseconds, of the services and of a driver that is an end of the link.
     pub cpu_us: f64,
     /// Context switches per request of the services; absent in older answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub switches: Option<f64>,
     /// `None` for the reference.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
 }
 
@@ -179,18 +179,18 @@ pub struct Against {
     pub ratio: Interval,
     pub verdict: Verdict,
     /// Why the verdict is not firm; absent if it is, or is `undecided`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
     /// Whether the ratio is a lower bound: the true ratio is at least as far from 1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
     /// The ratio pooled over this run and runs on other days and machines; absent with fewer than three runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pooled: Option<Pooled>,
     /// Time per request that it saves, in microseconds; negative if it costs time. It includes queueing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_us: Option<Interval>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuAgainst>,
 }
 
@@ -205,7 +205,7 @@ pub struct CpuAgainst {
     pub saved_us: Interval,
     /// CPU time of the user's own work per request, in microseconds, below which the difference changes the throughput
     /// of busy CPUs by more than the margin. The interval begins at 0 if the saving may be 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub matters_below_us: Option<Interval>,
 }
 

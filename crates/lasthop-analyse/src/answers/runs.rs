@@ -76,7 +76,7 @@ pub struct Pooled {
     /// Verdict on the mean.
     pub verdict: Verdict,
     /// Why the verdict is not firm: the range has ratios on both sides of 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub perhaps: Option<Perhaps>,
     /// The range in which the ratio of a run on another machine of the kind lies, with 95 % confidence.
     pub next: Interval,
