@@ -9,13 +9,10 @@ use std::{
     thread,
 };
 
-use common::{SHORT, echo, run, spec};
+use common::{SHORT, With, echo, run, spec};
 use lasthop_load::engine::Case;
-use lasthop_protocol::{spec::Spec, wire::TrialPhases};
-use lasthop_trial::{
-    address::{Address, Endpoint, Transport},
-    options::Timeouts,
-};
+use lasthop_protocol::wire::TrialPhases;
+use lasthop_trial::address::{Address, Endpoint, Transport};
 use rustix::{buffer::spare_capacity, event::epoll};
 use socket2::Socket;
 
@@ -168,18 +165,13 @@ fn ten_thousand_connections_are_held_and_driven() {
     let connections = CONNECTIONS.min(u32::try_from(limit.rlim_max).unwrap_or(u32::MAX).saturating_sub(200));
     for transport in [Transport::Unix, Transport::Tcp] {
         let server = serving(transport);
-        let few = Spec {
-            connections: 2,
-            // The last reply comes after the work of all others.
-            timeouts: Timeouts {
-                connect_ns: 60_000_000_000,
-                request_ns: 60_000_000_000,
-            },
-            ..spec(&server.endpoint, echo(64))
-        };
+        // The last reply comes after the work of all others.
+        let few = spec(&server.endpoint, echo(64))
+            .connections(2)
+            .timeouts_ms(60_000, 60_000);
         drop(run(&few, SHORT).unwrap());
         let before = resident();
-        let mut case = Case::prepare(&Spec { connections, ..few }).unwrap();
+        let mut case = Case::prepare(&few.connections(connections)).unwrap();
         let phases = TrialPhases {
             warm_up_ns: 50_000_000,
             measure_ns: 300_000_000,

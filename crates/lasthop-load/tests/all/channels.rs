@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Running, echo, run, spec};
+use common::{Running, With, echo, run, spec};
 use lasthop_load::{
     engine::Case,
     serve::Pattern,
@@ -23,15 +23,11 @@ use lasthop_protocol::{
 };
 use lasthop_trial::{
     address::{Address, Endpoint, Transport},
-    options::Timeouts,
     result::ErrorClass,
 };
 use socket2::{Domain, SockAddr, Type};
 
-const TRIAL: TrialPhases = TrialPhases {
-    warm_up_ns: 0,
-    measure_ns: 50_000_000,
-};
+const TRIAL: TrialPhases = TrialPhases::without_warm_up(50_000_000);
 
 /// A server that hands a channel to each client and serves it as told.
 struct Serving {
@@ -84,14 +80,7 @@ fn listening(path: &Path) -> socket2::Socket {
 }
 
 fn hasty(endpoint: &Endpoint) -> Spec {
-    let timeouts = Timeouts {
-        connect_ns: 2_000_000_000,
-        request_ns: 200_000_000,
-    };
-    Spec {
-        timeouts,
-        ..spec(endpoint, echo(64))
-    }
+    spec(endpoint, echo(64)).timeouts_ms(2_000, 200)
 }
 
 /// Echoes `times` messages, then falls silent.
@@ -134,13 +123,7 @@ fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
             drop(echoing(stream, 2));
             None
         });
-        let patient = Spec {
-            timeouts: Timeouts {
-                request_ns: 60_000_000_000,
-                ..Timeouts::default()
-            },
-            ..hasty(&server.endpoint)
-        };
+        let patient = spec(&server.endpoint, echo(64)).timeouts_ms(60_000, 60_000);
         let mut case = Case::prepare(&patient).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
         let result = case.watched_trial(TRIAL, || true).unwrap();
         let classes: Vec<_> = result.errors.keys().copied().collect();
@@ -152,20 +135,11 @@ fn a_server_that_ends_while_it_is_waited_for_is_noticed() {
 fn a_trial_that_is_cut_short_waits_for_nobody() {
     for kind in Transport::CHANNELS {
         let server = Serving::start(kind, |stream| Some(echoing(stream, 2)));
-        let patient = Spec {
-            timeouts: Timeouts {
-                request_ns: 60_000_000_000,
-                ..Timeouts::default()
-            },
-            ..hasty(&server.endpoint)
-        };
+        let patient = spec(&server.endpoint, echo(64)).timeouts_ms(60_000, 60_000);
         let mut case = Case::prepare(&patient).unwrap();
         let begin = Instant::now();
         let mut looks = 0;
-        let long = TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 60_000_000_000,
-        };
+        let long = TrialPhases::without_warm_up(60_000_000_000);
         let result = case.watched_trial(long, || {
             looks += 1;
             looks < 5

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{net::UdpSocket, os::unix::net::UnixDatagram, thread};
 
-use common::{Running, SHORT, echo, run, spec};
+use common::{Running, SHORT, With, echo, run, spec};
 use lasthop_load::{
     engine::Case,
     serve::{Pattern, RECEIVED, ServeSpec, Server},
@@ -18,7 +18,7 @@ use lasthop_protocol::{
 use lasthop_trial::{
     TrialResult,
     address::{Address, Endpoint, Transport},
-    options::{Engine, Timeouts},
+    options::Engine,
     result::{ErrorClass, OneWay},
 };
 
@@ -64,11 +64,7 @@ fn a_message_comes_back_whole_over_every_socket_that_keeps_boundaries() {
         let server = Running::start(Pattern::Echo, transport);
         for engine in [Engine::Blocking, Engine::Epoll] {
             for (size, pipeline) in [(8, 1), (60_000, 1), (64, 16)] {
-                let spec = Spec {
-                    engine,
-                    pipeline,
-                    ..spec(&server.endpoint, echo(size))
-                };
+                let spec = spec(&server.endpoint, echo(size)).engine(engine).pipeline(pipeline);
                 let mut case = Case::prepare(&spec).unwrap_or_else(|error| panic!("{transport}: {error}"));
                 let (proof, result) = (case.proof().clone(), case.trial(SHORT));
                 let result =
@@ -105,10 +101,7 @@ fn a_message_that_comes_back_in_two_is_an_error() {
                 }
             }
         });
-        let spec = Spec {
-            engine,
-            ..spec(&Endpoint::plain(address), echo(64))
-        };
+        let spec = spec(&Endpoint::plain(address), echo(64)).engine(engine);
         let error = run(&spec, TRIAL).map(drop).unwrap_err().to_string();
         UdpSocket::bind("127.0.0.1:0")
             .unwrap()
@@ -173,11 +166,7 @@ fn a_slow_reader_makes_a_unix_sender_wait_and_loses_what_comes_by_udp() {
 #[test]
 fn several_senders_share_a_counter() {
     let server = Running::start(Pattern::Statsd, Transport::Seqpacket);
-    let spec = Spec {
-        connections: 3,
-        threads: 3,
-        ..spec(&server.endpoint, statsd(&server, 5))
-    };
+    let spec = spec(&server.endpoint, statsd(&server, 5)).connections(3).threads(3);
     let result = run(&spec, TRIAL).unwrap();
     assert_eq!(one_way(&result).lost(), 0);
     assert_eq!(result.connections_opened, 0, "the sockets stay open");
@@ -190,16 +179,8 @@ fn a_server_that_does_not_count_what_it_gets_is_found_before_the_load() {
     let _deaf = UnixDatagram::bind(&path).unwrap();
     let counting = Running::start(Pattern::Statsd, Transport::Udp);
     let deaf = Endpoint::plain(Address::Packets(lasthop_trial::address::Transport::Unixgram, path));
-    let hasty = Timeouts {
-        request_ns: 200_000_000,
-        ..Timeouts::default()
-    };
-    let error = Case::prepare(&Spec {
-        timeouts: hasty,
-        ..spec(&deaf, statsd(&counting, 1))
-    })
-    .map(drop)
-    .unwrap_err();
+    let hasty = spec(&deaf, statsd(&counting, 1)).timeouts_ms(3_000, 200);
+    let error = Case::prepare(&hasty).map(drop).unwrap_err();
     assert_eq!(
         (error.stage, error.class),
         (Stage::Verify, Some(ErrorClass::WrongContent)),
@@ -223,17 +204,11 @@ fn somebody_else_who_sends_is_noticed() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let many = [&b"other:1|c\n"[..]; 3_000].concat();
     let mut calls = 0;
-    let result = case.watched_trial(
-        TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 1_000_000,
-        },
-        || {
-            calls += 1;
-            let _ = other.send_to(&many, at);
-            true
-        },
-    );
+    let result = case.watched_trial(TrialPhases::without_warm_up(1_000_000), || {
+        calls += 1;
+        let _ = other.send_to(&many, at);
+        true
+    });
     let error = result.map(|result| result.one_way).unwrap_err();
     assert!(
         calls > 0 && error.cause.contains("somebody else sends to it, too"),
@@ -281,45 +256,24 @@ fn what_cannot_be_served_or_sent_is_refused_in_words() {
     };
     for (spec, text) in [
         (
-            Spec {
-                connections: 2,
-                ..base.clone()
-            },
+            base.clone().connections(2),
             "a protocol without replies (StatsD) is driven like",
         ),
         (
-            Spec {
-                engine: Engine::Epoll,
-                ..base.clone()
-            },
+            base.clone().engine(Engine::Epoll),
             "a protocol without replies (StatsD) is driven like",
         ),
+        (base.clone().pipeline(2), "2 requests in a pipeline: nothing comes back"),
         (
-            Spec {
-                pipeline: 2,
-                ..base.clone()
-            },
-            "2 requests in a pipeline: nothing comes back",
-        ),
-        (
-            Spec {
-                protocol: uncounted.into(),
-                ..base.clone()
-            },
+            base.clone().protocol(uncounted.into()),
             "nothing comes back over StatsD: say where",
         ),
         (
-            Spec {
-                protocol: common::stream(10, 10),
-                ..base.clone()
-            },
+            base.clone().protocol(common::stream(10, 10)),
             "stream needs a socket that carries a stream",
         ),
         (
-            Spec {
-                protocol: Statsd { metrics: 0, ..counted }.into(),
-                ..base
-            },
+            base.protocol(Statsd { metrics: 0, ..counted }.into()),
             "number of metrics in a datagram must be 1 to 1000, not 0",
         ),
     ] {

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use common::{Accepting, counted, lengths_of, some_lost, spec};
+use common::{Accepting, With, counted, lengths_of, some_lost, spec};
 use lasthop_load::{engine::Case, sample};
 use lasthop_protocol::{
     Protocol,
@@ -82,11 +82,9 @@ impl Ending {
     }
 
     fn spec(&self, pipeline: u32, engine: Engine) -> Spec {
-        Spec {
-            pipeline,
-            engine,
-            ..spec(&self.server.endpoint, self.protocol.clone())
-        }
+        spec(&self.server.endpoint, self.protocol.clone())
+            .pipeline(pipeline)
+            .engine(engine)
     }
 }
 
@@ -300,11 +298,7 @@ fn requests_of_a_schedule_are_sent_again_and_counted_once() {
                 arrivals: Arrivals::Constant,
                 seed: 1,
             });
-            let spec = Spec {
-                model,
-                connections: 2,
-                ..server.spec(1, Engine::Epoll)
-            };
+            let spec = server.spec(1, Engine::Epoll).model(model).connections(2);
             let result = load(&spec);
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             let offered = result.offered.unwrap();
@@ -325,10 +319,7 @@ fn a_server_that_closes_after_each_reply_answers_no_pipeline() {
         let _ = peer.write_all(LAST_HELLO);
     });
     let protocol = http("GET", HELLO, By::Closing).protocol;
-    let with = |pipeline| Spec {
-        pipeline,
-        ..spec(&server.endpoint, protocol.clone())
-    };
+    let with = |pipeline| spec(&server.endpoint, protocol.clone()).pipeline(pipeline);
     let said = Case::prepare(&with(4)).map(drop).unwrap_err().cause;
     assert!(said.contains("ends the connection after each reply"), "{said}");
     assert!(Case::prepare(&with(1)).is_ok());
@@ -387,11 +378,7 @@ fn all_early_replies_count(over_tcp: bool, reply: &[u8], reads_on: bool) {
     assert!(sample.reply == reply && (sample.closes || reads_on));
     for engine in [Engine::Blocking, Engine::Epoll] {
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
-            let asked = Spec {
-                engine,
-                reuse,
-                ..asked.clone()
-            };
+            let asked = asked.clone().engine(engine).reuse(reuse);
             let result = counted(&asked, 5);
             let case = format!("TCP {over_tcp}, {engine:?}, {reuse:?}: {:?}", result.errors);
             assert_eq!((result.requests_total, result.error_total()), (5, 0), "{case}");

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, SHORT, run, spec};
+use common::{Accepting, SHORT, With, for_ms, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
@@ -136,11 +136,7 @@ fn http() -> Protocol {
 
 fn engines(endpoint: &Endpoint) -> Vec<Spec> {
     let base = spec(endpoint, http());
-    let with = |engine, connections| Spec {
-        engine,
-        connections,
-        ..base.clone()
-    };
+    let with = |engine, connections| base.clone().engine(engine).connections(connections);
     vec![with(Engine::Blocking, 1), with(Engine::Epoll, 1), with(Engine::Auto, 5)]
 }
 
@@ -150,10 +146,7 @@ fn everywhere(script: impl Fn(u64) -> Act + Send + Sync + Clone + 'static, check
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             for index in 0..3 {
                 let server = Scripted::start(unix, script.clone());
-                let spec = Spec {
-                    reuse,
-                    ..engines(server.endpoint()).swap_remove(index)
-                };
+                let spec = engines(server.endpoint()).swap_remove(index).reuse(reuse);
                 check(&server, &spec);
             }
         }
@@ -216,10 +209,7 @@ fn errors_of(act: Act, class: ErrorClass) {
     everywhere(every_fifth(act.clone()), |server, spec| {
         let mut spec = spec.clone();
         // Long enough for correct replies between the wrong ones on a busy machine.
-        let mut phases = TrialPhases {
-            measure_ns: 100_000_000,
-            ..SHORT
-        };
+        let mut phases = for_ms(100);
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 300_000_000;
             phases.measure_ns = 750_000_000;
@@ -369,13 +359,10 @@ fn a_unit_that_the_server_breaks_off_is_an_error_and_no_fast_unit() {
                     Act::Say(GOOD.into())
                 }
             });
-            let (reuse, requests_per_connection) = (Reuse::PerRequest, 4);
-            let spec = Spec {
-                reuse,
-                requests_per_connection,
-                connections,
-                ..spec(server.endpoint(), http())
-            };
+            let spec = spec(server.endpoint(), http())
+                .reuse(Reuse::PerRequest)
+                .requests_per_connection(4)
+                .connections(connections);
             let result = run(&spec, SHORT).unwrap();
             // Every reply is counted, even in units that broke off; only the times of those units are not.
             assert_eq!(8 + result.requests_total, server.requests.load(SeqCst));
@@ -421,18 +408,9 @@ fn a_server_that_is_gone_is_counted_as_refusing() {
     // The path is removed once the connections are open, so that no further connect succeeds.
     std::fs::rename(own, &path).unwrap();
     let endpoint = Endpoint::plain(Address::Unix(path.clone()));
-    let mut case = Case::prepare(&Spec {
-        connections: 3,
-        ..spec(&endpoint, http())
-    })
-    .unwrap();
+    let mut case = Case::prepare(&spec(&endpoint, http()).connections(3)).unwrap();
     std::fs::rename(&path, own).unwrap();
-    let result = case
-        .trial(TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 1_000_000_000,
-        })
-        .unwrap();
+    let result = case.trial(TrialPhases::without_warm_up(1_000_000_000)).unwrap();
     assert_eq!(result.requests_total, 198);
     assert_eq!(result.errors[&ErrorClass::Reset].count, 3);
     assert!(result.errors[&ErrorClass::Refused].first.contains("connect"));
@@ -449,11 +427,7 @@ fn a_connection_closed_while_idle_is_opened_again_without_an_error() {
         conversation(peer, &AtomicU64::new(0), &|_| Act::Say(GOOD.into()));
     });
     for connections in [1, 3] {
-        let mut case = Case::prepare(&Spec {
-            connections,
-            ..spec(&server.endpoint, http())
-        })
-        .unwrap();
+        let mut case = Case::prepare(&spec(&server.endpoint, http()).connections(connections)).unwrap();
         assert_eq!(case.trial(SHORT).unwrap().connections_opened, 0);
         for peer in accepted.lock().unwrap().drain(..) {
             let _ = peer.shutdown(std::net::Shutdown::Both);
@@ -481,19 +455,9 @@ fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
         arrivals: Arrivals::Constant,
         seed: 1,
     });
-    let mut case = Case::prepare(&Spec {
-        connections: 3,
-        model,
-        ..spec(server.endpoint(), http())
-    })
-    .unwrap();
+    let mut case = Case::prepare(&spec(server.endpoint(), http()).connections(3).model(model)).unwrap();
     closing.store(true, SeqCst);
-    let result = case
-        .trial(TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 900_000_000,
-        })
-        .unwrap();
+    let result = case.trial(TrialPhases::without_warm_up(900_000_000)).unwrap();
     assert_eq!((result.requests, result.error_total()), (9, 0), "{:?}", result.errors);
     assert!(result.connections_opened >= 6, "{}", result.connections_opened);
 }

@@ -11,12 +11,10 @@ use std::{
     },
 };
 
-use common::{Accepting, SHORT, counted, run, some_lost, spec};
+use common::{Accepting, SHORT, With, counted, for_ms, run, some_lost, spec};
 use lasthop_protocol::{
     Protocol,
     grpc::{Grpc, GrpcExpect},
-    spec::Spec,
-    wire::TrialPhases,
 };
 use lasthop_trial::{
     address::{Address, Endpoint},
@@ -122,15 +120,8 @@ fn converse(mut peer: Socket, calls: &AtomicU64, answer: &impl Fn(u64, u32) -> V
 }
 
 fn load(server: &Accepting, engine: Engine, pipeline: u32, timeout: bool) -> TrialResult {
-    let mut spec = Spec {
-        engine,
-        pipeline,
-        ..spec(&server.endpoint, echo(4))
-    };
-    let mut phases = TrialPhases {
-        measure_ns: 60_000_000,
-        ..SHORT
-    };
+    let mut spec = spec(&server.endpoint, echo(4)).engine(engine).pipeline(pipeline);
+    let mut phases = for_ms(60);
     if timeout {
         spec.timeouts.request_ns = 200_000_000;
         phases.measure_ns = 600_000_000;
@@ -221,10 +212,7 @@ fn pings_are_answered_in_between_and_batches_may_be_mixed() {
 fn a_window_is_waited_for() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Accepting::unix(|peer| with_small_windows(peer).unwrap_or_default());
-        let mut spec = Spec {
-            engine,
-            ..spec(&server.endpoint, echo(1_000))
-        };
+        let mut spec = spec(&server.endpoint, echo(1_000)).engine(engine);
         spec.timeouts.request_ns = 20_000_000_000;
         let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -317,11 +305,7 @@ fn calls_above_the_last_stream_are_sent_again() {
             let answer = answer.clone();
             let (server, _) = server(move |n, stream| answer(n, stream));
             // The probe's connection carries eight calls, each later one eleven.
-            let spec = Spec {
-                engine,
-                pipeline: 4,
-                ..spec(&server.endpoint, echo(4))
-            };
+            let spec = spec(&server.endpoint, echo(4)).engine(engine).pipeline(4);
             let result = counted(&spec, 24);
             assert_eq!(result.error_total(), 0, "{way}, {engine:?}: {:?}", result.errors);
             // Batches of 4, 4 and 3 calls, then of 1, 4, 4 and 2.
@@ -337,11 +321,7 @@ fn a_server_that_only_leaves_is_an_error() {
             0..8 => right(stream),
             _ => frame(GOAWAY, 0, 0, &[0; 8]),
         });
-        let spec = Spec {
-            engine,
-            pipeline: 4,
-            ..spec(&server.endpoint, echo(4))
-        };
+        let spec = spec(&server.endpoint, echo(4)).engine(engine).pipeline(4);
         let result = counted(&spec, 8);
         // The first batch is tried on three more connections, the second on none.
         assert_eq!(some_lost(&result), (0, 8, 12), "{engine:?}");

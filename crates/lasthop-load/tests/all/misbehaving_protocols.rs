@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Accepting, Running, SHORT, echo, hello, lengths_of, run, spec};
+use common::{Accepting, Running, SHORT, With, echo, for_ms, hello, lengths_of, run, spec};
 use lasthop_load::{engine::Case, reference, serve::Pattern};
 use lasthop_protocol::{
     LoadOptions, Protocol,
@@ -32,7 +32,7 @@ use lasthop_protocol::{
 };
 use lasthop_trial::{
     address::{Address, Endpoint, Transport},
-    options::{Engine, Reuse, Timeouts},
+    options::{Engine, Reuse},
     result::ErrorClass,
 };
 use socket2::Socket;
@@ -133,15 +133,10 @@ fn converse(mut peer: Socket, requests: &AtomicU64, lines: &Lines) -> Option<()>
 fn errors_of(protocol: &Protocol, lines: &Lines, class: ErrorClass) {
     for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 1), (Engine::Auto, 3)] {
         let server = Liar::start(lines);
-        let mut spec = Spec {
-            engine,
-            connections,
-            ..spec(&server.server.endpoint, protocol.clone())
-        };
-        let mut phases = TrialPhases {
-            measure_ns: 60_000_000,
-            ..SHORT
-        };
+        let mut spec = spec(&server.server.endpoint, protocol.clone())
+            .engine(engine)
+            .connections(connections);
+        let mut phases = for_ms(60);
         if class == ErrorClass::Timeout {
             spec.timeouts.request_ns = 200_000_000;
             phases.measure_ns = 600_000_000;
@@ -160,18 +155,8 @@ fn is_found_out(protocol: &Protocol, lines: &Lines, wrong: &[u8]) {
     let spec = spec(&server.server.endpoint, protocol.clone());
     let learnt = reference::learn(&spec, || true).unwrap();
     assert_eq!((learnt.unchecked, learnt.closes), (None, false));
-    let spec = Spec {
-        protocol: learnt.protocol,
-        ..spec
-    };
-    let result = run(
-        &spec,
-        TrialPhases {
-            measure_ns: 30_000_000,
-            ..SHORT
-        },
-    )
-    .unwrap();
+    let spec = spec.protocol(learnt.protocol);
+    let result = run(&spec, for_ms(30)).unwrap();
     let classes: Vec<_> = result.errors.keys().copied().collect();
     assert_eq!(
         classes,
@@ -690,19 +675,10 @@ fn replies_in_another_order_are_wrong_content() {
                 let _ = peer.write_all(&pair);
             }
         });
-        let spec = Spec {
-            pipeline: 2,
-            connections,
-            ..spec(&server.endpoint, echo(SIZE as u32))
-        };
-        let result = run(
-            &spec,
-            TrialPhases {
-                measure_ns: 60_000_000,
-                ..SHORT
-            },
-        )
-        .unwrap();
+        let spec = spec(&server.endpoint, echo(SIZE as u32))
+            .pipeline(2)
+            .connections(connections);
+        let result = run(&spec, for_ms(60)).unwrap();
         assert_eq!(
             result.errors.keys().collect::<Vec<_>>(),
             [&ErrorClass::WrongContent],
@@ -747,34 +723,18 @@ fn replies_of_another_connection_are_wrong_content() {
         exchanged([listener.accept().unwrap().0, listener.accept().unwrap().0]);
     });
     let endpoint = Endpoint::plain(Address::Unix(path));
-    let error = run(
-        &Spec {
-            connections: 2,
-            ..spec(&endpoint, echo(SIZE as u32))
-        },
-        SHORT,
-    )
-    .map(drop)
-    .unwrap_err();
+    let error = run(&spec(&endpoint, echo(SIZE as u32)).connections(2), SHORT)
+        .map(drop)
+        .unwrap_err();
     assert!(error.cause.contains("the echo differs at byte"), "{error}");
 }
 
 /// The only error of a trial with a connection per request, whose server changes after `prepare`.
 fn timeout_after(spec: &Spec, change: impl FnOnce()) -> String {
-    let mut case = Case::prepare(&Spec {
-        reuse: Reuse::PerRequest,
-        ..spec.clone()
-    })
-    .unwrap();
+    let mut case = Case::prepare(&spec.clone().reuse(Reuse::PerRequest)).unwrap();
     change();
     let result = case
-        .watched_trial(
-            TrialPhases {
-                warm_up_ns: 0,
-                measure_ns: 60_000_000,
-            },
-            || true,
-        )
+        .watched_trial(TrialPhases::without_warm_up(60_000_000), || true)
         .unwrap();
     assert_eq!(
         (result.requests, result.errors.keys().collect::<Vec<_>>()),
@@ -792,56 +752,32 @@ fn silent(endpoint: &Endpoint) -> UnixListener {
     UnixListener::bind(path).unwrap()
 }
 
-const LONG: u64 = 3_000_000_000;
+const LONG: u64 = 3_000;
 /// Long enough for a correct reply of a server that waits for a CPU.
-const BRIEF: u64 = 500_000_000;
+const BRIEF: u64 = 500;
 
 #[test]
 fn each_phase_has_its_own_timeout() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = Running::start(Pattern::Echo, Transport::TlsUnix);
-        let timeouts = Timeouts {
-            connect_ns: BRIEF,
-            request_ns: LONG,
-        };
-        let shaking = Spec {
-            engine,
-            timeouts,
-            ..spec(&server.endpoint, echo(64))
-        };
+        let shaking = spec(&server.endpoint, echo(64)).engine(engine).timeouts_ms(BRIEF, LONG);
         let mut kept = None;
         let first = timeout_after(&shaking, || kept = Some(silent(&server.endpoint)));
         assert_eq!(first, "TLS handshake: timed out", "{engine:?}");
 
         for (protocol, lines) in [redis(), postgres()] {
             let liar = Liar::start(&lines);
-            let timeouts = Timeouts {
-                connect_ns: LONG,
-                request_ns: BRIEF,
-            };
-            let greeted = Spec {
-                engine,
-                timeouts,
-                ..spec(&liar.server.endpoint, protocol)
-            };
+            let greeted = spec(&liar.server.endpoint, protocol)
+                .engine(engine)
+                .timeouts_ms(LONG, BRIEF);
             let mut kept = None;
             let first = timeout_after(&greeted, || kept = Some(silent(&liar.server.endpoint)));
             assert_eq!(first, "authentication: timed out", "{engine:?}");
         }
 
         let (endpoint, fill) = taciturn();
-        let timeouts = Timeouts {
-            connect_ns: BRIEF,
-            request_ns: LONG,
-        };
-        let first = timeout_after(
-            &Spec {
-                engine,
-                timeouts,
-                ..spec(&endpoint, hello())
-            },
-            fill,
-        );
+        let connecting = spec(&endpoint, hello()).engine(engine).timeouts_ms(BRIEF, LONG);
+        let first = timeout_after(&connecting, fill);
         assert_eq!(first, "connect: timed out", "{engine:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, counted, echo, spec};
+use common::{Accepting, With, counted, echo, spec};
 use lasthop_load::{
     at_once,
     engine::{Case, CaseError},
@@ -31,7 +31,7 @@ use lasthop_protocol::{
 use lasthop_trial::{
     address::{Endpoint, Tls},
     failure::Failure,
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse, Timeouts},
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
     result::ErrorClass,
 };
 use socket2::Socket;
@@ -63,14 +63,7 @@ fn repeating(bytes: &'static [u8], pause: Duration) -> impl Fn(Socket) {
 }
 
 fn impatient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts {
-        connect_ns: 300_000_000,
-        request_ns: 300_000_000,
-    };
-    Spec {
-        timeouts,
-        ..spec(endpoint, protocol)
-    }
+    spec(endpoint, protocol).timeouts_ms(300, 300)
 }
 
 #[test]
@@ -148,14 +141,7 @@ fn interim_replies_are_passed_over_up_to_a_limit() {
 
 /// A timeout of a minute: a wait that does not end when told to fails the time check.
 fn patient(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts {
-        connect_ns: 60_000_000_000,
-        request_ns: 60_000_000_000,
-    };
-    Spec {
-        timeouts,
-        ..spec(endpoint, protocol)
-    }
+    spec(endpoint, protocol).timeouts_ms(60_000, 60_000)
 }
 
 /// Checks that `wait`, told to end once `silent` returns true, ends long before its deadline.
@@ -270,19 +256,14 @@ fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             let (serve, asked) = answering(b"", 10);
             let server = Accepting::unix(serve);
-            let spec = Spec {
-                engine,
-                connections,
-                model,
-                reuse,
-                ..patient(&server.endpoint, http(""))
-            };
+            let spec = patient(&server.endpoint, http(""))
+                .engine(engine)
+                .connections(connections)
+                .model(model)
+                .reuse(reuse);
             let mut case = Case::prepare(&spec).unwrap();
             let all = 10 + u64::from(connections);
-            let phases = TrialPhases {
-                warm_up_ns: 0,
-                measure_ns: 3_600_000_000_000,
-            };
+            let phases = TrialPhases::without_warm_up(3_600_000_000_000);
             let silent = || asked.load(SeqCst) >= all;
             let result = ends_soon(silent, |go_on| case.watched_trial(phases, go_on)).unwrap();
             assert_eq!(
@@ -323,18 +304,15 @@ fn overflowing(message: &'static [u8], right: u64) -> (impl Fn(Socket), Arc<Atom
 
 #[test]
 fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
-    let hour = TrialPhases {
-        warm_up_ns: 0,
-        measure_ns: 3_600_000_000_000,
-    };
+    let hour = TrialPhases::without_warm_up(3_600_000_000_000);
     for (engine, connections) in [(Engine::Blocking, 1), (Engine::Epoll, 2)] {
         for message in [b"D\0\0\0\x0b\0\x01\0\0\0\x011", NOTICE] {
             let (serve, overflows) = overflowing(message, 10);
             let server = Accepting::tcp(serve);
-            let spec = |timed: fn(&Endpoint, Protocol) -> Spec| Spec {
-                engine,
-                connections,
-                ..timed(&server.endpoint, postgres())
+            let spec = |timed: fn(&Endpoint, Protocol) -> Spec| {
+                timed(&server.endpoint, postgres())
+                    .engine(engine)
+                    .connections(connections)
             };
             let mut case = Case::prepare(&spec(patient)).unwrap();
             let flows = || overflows.load(SeqCst);
@@ -348,11 +326,9 @@ fn a_reply_without_end_ends_when_it_is_told_to_and_when_its_time_is_over() {
             assert_eq!(late.cause, "reply: timed out", "{engine:?}");
             let (serve, _) = overflowing(message, 10);
             let server = Accepting::tcp(serve);
-            let spec = Spec {
-                engine,
-                connections,
-                ..impatient(&server.endpoint, postgres())
-            };
+            let spec = impatient(&server.endpoint, postgres())
+                .engine(engine)
+                .connections(connections);
             let result = counted(&spec, 10);
             let errors: Vec<_> = result
                 .errors
@@ -385,12 +361,10 @@ fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
             _ => thread::sleep(Duration::from_secs(120)),
         }
     });
-    let spec = Spec {
-        engine: Engine::Blocking,
-        connections: 3,
-        threads: 3,
-        ..impatient(&server.endpoint, postgres())
-    };
+    let spec = impatient(&server.endpoint, postgres())
+        .engine(Engine::Blocking)
+        .connections(3)
+        .threads(3);
     let prepared = ends_soon(|| false, |go_on| Case::watched_prepare(&spec, go_on).map(drop));
     let CaseError { cause, .. } = prepared.unwrap_err();
     assert!(cause.starts_with("authentication: "), "{cause}");
@@ -398,10 +372,7 @@ fn a_connection_that_fails_leaves_no_other_waiting_for_ever() {
 
 #[test]
 fn a_server_that_serves_few_connections_at_a_time_is_found_out() {
-    let asking = |endpoint: &Endpoint| Spec {
-        connections: 4,
-        ..spec(endpoint, http(""))
-    };
+    let asking = |endpoint: &Endpoint| spec(endpoint, http("")).connections(4);
     let (serve, _) = answering(b"", u64::MAX);
     let worker = Mutex::new(());
     let few = Accepting::unix(move |peer| {
@@ -416,10 +387,7 @@ fn a_server_that_serves_few_connections_at_a_time_is_found_out() {
             .starts_with("the server serves 1 of 4 connections at a time; the others waited")
     );
     // With a connection per request, or if all connections are served, none waits.
-    let one_each = Spec {
-        reuse: Reuse::PerRequest,
-        ..asking(&few.endpoint)
-    };
+    let one_each = asking(&few.endpoint).reuse(Reuse::PerRequest);
     assert_eq!(at_once::look(&one_each, || true), None);
     let all = Accepting::unix(answering(b"", u64::MAX).0);
     assert_eq!(at_once::look(&asking(&all.endpoint), || true), None);
@@ -457,10 +425,7 @@ fn a_server_with_one_worker_that_ends_idle_connections_serves_one_at_a_time() {
         let _ = peer.set_read_timeout(Some(Duration::from_millis(2_050)));
         serve(peer);
     });
-    let spec = Spec {
-        connections: 3,
-        ..spec(&few.endpoint, http(""))
-    };
+    let spec = spec(&few.endpoint, http("")).connections(3);
     let phases = TrialPhases {
         warm_up_ns: 10_000_000,
         measure_ns: 100_000_000,

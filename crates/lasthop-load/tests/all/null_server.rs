@@ -4,7 +4,7 @@ use crate::common;
 
 use std::thread;
 
-use common::{SHORT, certificates, run, spec};
+use common::{SHORT, With, certificates, run, spec};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script},
     reference, sample,
@@ -105,24 +105,14 @@ fn drive(spec: &Spec, tls: Option<(std::path::PathBuf, std::path::PathBuf)>, rep
     let stopper = server.stopper().unwrap();
     let thread = thread::spawn(move || server.run().unwrap());
 
-    let spec = Spec {
-        endpoint,
-        ..spec.clone()
-    };
+    let spec = spec.clone().endpoint(endpoint);
     assert_eq!(sample::take(&spec, || true).unwrap(), taken, "{:?}", spec.protocol);
     // A repeated reply is learnt from two samples as well as from many.
     let mut reference = reference::sampled(&[&spec], false, || true).unwrap().remove(0);
     let unchecked = reference::learn_from(&mut reference.protocol, &reference.samples).unwrap();
     assert_eq!(unchecked, None, "{:?}", spec.protocol);
     let protocol = reference.protocol;
-    let result = run(
-        &Spec {
-            protocol,
-            ..spec.clone()
-        },
-        SHORT,
-    )
-    .unwrap_or_else(|error| panic!("{error}: {spec:?}"));
+    let result = run(&spec.clone().protocol(protocol), SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
     assert_eq!(result.error_total(), 0, "{:?}", result.errors);
     assert!(result.requests > 0);
     stopper.stop();
@@ -149,12 +139,7 @@ fn loads(protocol: Protocol, reply: &[u8]) {
             (Reuse::KeepAlive, 2, 8),
             (Reuse::PerRequest, 2, 1),
         ] {
-            let spec = Spec {
-                reuse,
-                connections,
-                pipeline,
-                ..base.clone()
-            };
+            let spec = base.clone().reuse(reuse).connections(connections).pipeline(pipeline);
             // Lasthop's own protocols do not support every combination.
             if spec.validate().is_ok() {
                 drive(&spec, pem.clone(), reply);
@@ -351,14 +336,7 @@ fn many_connections_are_served_by_one_thread() {
             (postgres(QueryMode::Simple), simple_reply()),
         ] {
             let base = spec(&Endpoint::plain(address.clone()), protocol);
-            drive(
-                &Spec {
-                    connections: 2000,
-                    ..base
-                },
-                None,
-                &reply,
-            );
+            drive(&base.connections(2000), None, &reply);
         }
     }
 }

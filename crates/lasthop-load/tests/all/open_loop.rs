@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use common::{Running, SHORT, counted, echo, hello, run, spec};
+use common::{Running, SHORT, With, counted, echo, hello, run, spec};
 use lasthop_load::serve::Pattern;
-use lasthop_protocol::{spec::Spec, wire::TrialPhases};
+use lasthop_protocol::wire::TrialPhases;
 use lasthop_trial::{
     address::Transport,
     options::{Arrivals, Model, OpenLoop, Reuse},
@@ -34,13 +34,11 @@ fn every_scheduled_request_is_sent_and_answered() {
             (4, 1, Reuse::PerRequest),
         ] {
             let model = open(1000.0, Arrivals::Constant);
-            let spec = Spec {
-                model,
-                connections,
-                threads,
-                reuse,
-                ..spec(&server.endpoint, echo(64))
-            };
+            let spec = spec(&server.endpoint, echo(64))
+                .model(model)
+                .connections(connections)
+                .threads(threads)
+                .reuse(reuse);
             let result = run(&spec, PHASES).unwrap();
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             let offered = result.offered.unwrap();
@@ -62,12 +60,10 @@ fn every_scheduled_request_is_sent_and_answered() {
 fn a_number_of_requests_takes_the_gap_behind_the_last_one_too() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
     for threads in [1, 2] {
-        let spec = Spec {
-            model: open(10.0, Arrivals::Constant),
-            connections: 2,
-            threads,
-            ..spec(&server.endpoint, echo(64))
-        };
+        let spec = spec(&server.endpoint, echo(64))
+            .model(open(10.0, Arrivals::Constant))
+            .connections(2)
+            .threads(threads);
         let result = counted(&spec, 4);
         assert_eq!((result.requests, result.offered.unwrap().scheduled), (4, 4));
         // As exact as the sum of the threads' rates.
@@ -80,15 +76,7 @@ fn a_number_of_requests_takes_the_gap_behind_the_last_one_too() {
 fn poisson_arrivals_have_the_rate() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
     let model = open(2000.0, Arrivals::Poisson);
-    let result = run(
-        &Spec {
-            model,
-            connections: 4,
-            ..spec(&server.endpoint, echo(64))
-        },
-        PHASES,
-    )
-    .unwrap();
+    let result = run(&spec(&server.endpoint, echo(64)).model(model).connections(4), PHASES).unwrap();
     // 400 expected, standard deviation 20.
     let scheduled = result.offered.unwrap().scheduled;
     assert!((280..520).contains(&scheduled), "{scheduled}");
@@ -98,15 +86,7 @@ fn poisson_arrivals_have_the_rate() {
 fn a_rate_that_cannot_be_reached_is_said() {
     let server = Running::start(Pattern::Hello, Transport::Tcp);
     let model = open(5e6, Arrivals::Constant);
-    let result = run(
-        &Spec {
-            model,
-            connections: 2,
-            ..spec(&server.endpoint, hello())
-        },
-        SHORT,
-    )
-    .unwrap();
+    let result = run(&spec(&server.endpoint, hello()).model(model).connections(2), SHORT).unwrap();
     let offered = result.offered.unwrap();
     assert_eq!(offered.scheduled, 50_000);
     assert!(offered.sent < offered.scheduled && !offered.is_reached());
@@ -122,11 +102,9 @@ fn a_pipeline_counts_every_reply() {
     for transport in [Transport::Unix, Transport::Tcp, Transport::TlsUnix] {
         let server = Running::start(Pattern::Echo, transport);
         for (size, pipeline, connections) in [(64, 16, 1), (64, 16, 5), (100_000, 8, 1), (100_000, 8, 3)] {
-            let spec = Spec {
-                pipeline,
-                connections,
-                ..spec(&server.endpoint, echo(size))
-            };
+            let spec = spec(&server.endpoint, echo(size))
+                .pipeline(pipeline)
+                .connections(connections);
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{transport} {spec:?}: {error}"));
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
             assert_eq!(result.requests_total % u64::from(pipeline), 0);
@@ -146,14 +124,7 @@ fn a_pipeline_counts_every_reply() {
 #[test]
 fn what_cannot_be_pipelined_is_refused() {
     let server = Running::start(Pattern::Hello, Transport::Unix);
-    let error = run(
-        &Spec {
-            pipeline: 2,
-            ..spec(&server.endpoint, hello())
-        },
-        SHORT,
-    )
-    .unwrap_err();
+    let error = run(&spec(&server.endpoint, hello()).pipeline(2), SHORT).unwrap_err();
     assert_eq!(
         error.cause,
         "2 requests in a pipeline: the server closes after its first word"

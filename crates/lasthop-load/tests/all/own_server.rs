@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common;
 
-use common::{Running, SHORT, echo, hello, run, spec, stream};
+use common::{Running, SHORT, With, echo, hello, run, spec, stream};
 use lasthop_load::{
     engine::{Case, CaseError},
     serve::{Pattern, ServeSpec, ServeTls, Server},
@@ -45,12 +45,7 @@ fn check(result: &TrialResult, spec: &Spec, payload: u64) {
 }
 
 fn engines(base: &Spec) -> Vec<Spec> {
-    let with = |engine, connections, threads| Spec {
-        engine,
-        connections,
-        threads,
-        ..base.clone()
-    };
+    let with = |engine, connections, threads| base.clone().engine(engine).connections(connections).threads(threads);
     let all = [
         with(Engine::Blocking, 1, 1),
         with(Engine::Epoll, 1, 1),
@@ -76,10 +71,7 @@ fn every_engine(pattern: Pattern, protocol: Protocol, payload: u64) {
     {
         let server = Running::start(pattern, transport);
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
-            let base = Spec {
-                reuse,
-                ..spec(&server.endpoint, protocol.clone())
-            };
+            let base = spec(&server.endpoint, protocol.clone()).reuse(reuse);
             for spec in engines(&base) {
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{transport} {spec:?}: {error}"));
                 check(&result, &spec, payload);
@@ -156,7 +148,7 @@ fn buffers_are_what_was_asked_for() {
         assert_eq!((proof.send_buffer, proof.receive_buffer), (None, None));
         (spec.socket.send_buffer, spec.socket.receive_buffer) = (Some(20_000), Some(30_000));
         for engine in [Engine::Blocking, Engine::Epoll] {
-            let mut case = Case::prepare(&Spec { engine, ..spec.clone() }).unwrap();
+            let mut case = Case::prepare(&spec.clone().engine(engine)).unwrap();
             // The kernel doubles both, for its own needs.
             assert_eq!(
                 (case.proof().send_buffer, case.proof().receive_buffer),
@@ -170,11 +162,7 @@ fn buffers_are_what_was_asked_for() {
 #[test]
 fn connections_live_on_from_trial_to_trial() {
     let server = Running::start(Pattern::Echo, Transport::Tls);
-    let mut case = Case::prepare(&Spec {
-        connections: 4,
-        ..spec(&server.endpoint, echo(64))
-    })
-    .unwrap();
+    let mut case = Case::prepare(&spec(&server.endpoint, echo(64)).connections(4)).unwrap();
     for _ in 0..3 {
         let result = case.trial(SHORT).unwrap();
         assert_eq!((result.connections_opened, result.error_total()), (0, 0));

@@ -14,12 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Certificates, SHORT, certificates, run, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, run, spec};
 use lasthop_load::engine::Case;
 use lasthop_protocol::{
-    Protocol,
     mysql::{Mysql, MysqlExpect, MysqlMode},
-    spec::Spec,
     wire::TrialPhases,
 };
 use lasthop_trial::{
@@ -223,10 +221,7 @@ fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
 }
 
 fn refused(endpoint: &Endpoint, mysql: Mysql) -> String {
-    Case::prepare(&spec(endpoint, Protocol::from(mysql)))
-        .map(drop)
-        .unwrap_err()
-        .cause
+    Case::prepare(&spec(endpoint, mysql)).map(drop).unwrap_err().cause
 }
 
 #[test]
@@ -237,7 +232,7 @@ fn mariadb_counts_what_was_checked() {
             (MysqlMode::Simple, "Com_select"),
             (MysqlMode::Prepared, "Com_stmt_execute"),
         ] {
-            let base = spec(&endpoint, Protocol::from(query("native", "select 1", mode)));
+            let base = spec(&endpoint, query("native", "select 1", mode));
             for (reuse, connections, threads, engine, unit) in [
                 (Reuse::KeepAlive, 1, 1, Engine::Blocking, 1),
                 (Reuse::KeepAlive, 5, 2, Engine::Epoll, 1),
@@ -245,14 +240,13 @@ fn mariadb_counts_what_was_checked() {
                 (Reuse::PerRequest, 3, 1, Engine::Epoll, 1),
                 (Reuse::PerRequest, 2, 2, Engine::Auto, 5),
             ] {
-                let spec = Spec {
-                    reuse,
-                    connections,
-                    threads,
-                    engine,
-                    requests_per_connection: unit,
-                    ..base.clone()
-                };
+                let spec = base
+                    .clone()
+                    .reuse(reuse)
+                    .connections(connections)
+                    .threads(threads)
+                    .engine(engine)
+                    .requests_per_connection(unit);
                 let (statements, sessions) = (server.counter(counter), server.counter("Connections"));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
                 assert_eq!(result.error_total(), 0, "{:?}", result.errors);
@@ -280,11 +274,7 @@ fn mariadb_lets_in_by_every_method() {
     let Some(server) = mariadb() else { return };
     let right = |endpoint: &Endpoint, mysql: &Mysql| {
         for (connections, reuse) in [(1, Reuse::PerRequest), (3, Reuse::KeepAlive)] {
-            let spec = Spec {
-                connections,
-                reuse,
-                ..spec(endpoint, Protocol::from(mysql.clone()))
-            };
+            let spec = spec(endpoint, mysql.clone()).connections(connections).reuse(reuse);
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{endpoint:?} {}: {error}", mysql.user));
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);
         }
@@ -346,14 +336,9 @@ fn mariadb_lets_in_by_every_method() {
 fn mariadb_results_are_checked() {
     let Some(server) = mariadb() else { return };
     let me = said(Command::new("id").arg("-un"));
-    let phases = TrialPhases {
-        measure_ns: 100_000_000,
-        ..SHORT
-    };
     let endpoint = server.unix();
     let right = |mysql: &Mysql| {
-        let result =
-            run(&spec(&endpoint, Protocol::from(mysql.clone())), phases).unwrap_or_else(|error| panic!("{error}"));
+        let result = run(&spec(&endpoint, mysql.clone()), for_ms(100)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(result.error_total(), 0, "{:?}", result.errors);
         result
     };
@@ -465,16 +450,9 @@ fn mariadb_errors_are_counted_by_class_and_keep_the_connection() {
         expect: MysqlExpect::default(),
         ..mysql("create or replace sequence counted")
     };
-    drop(Case::prepare(&spec(&server.unix(), Protocol::from(create))).unwrap());
-    let base = spec(&server.unix(), Protocol::from(mysql(sql)));
-    let result = run(
-        &base,
-        TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 500_000_000,
-        },
-    )
-    .unwrap();
+    drop(Case::prepare(&spec(&server.unix(), create)).unwrap());
+    let base = spec(&server.unix(), mysql(sql));
+    let result = run(&base, TrialPhases::without_warm_up(500_000_000)).unwrap();
     assert_eq!((result.requests_total, result.connections_opened), (6, 0));
     let error = &result.errors[&ErrorClass::WrongStatus];
     assert!(

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Certificates, SHORT, certificates, run, servers, skip, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, run, servers, skip, spec};
 use lasthop_load::{
     engine::{Case, supervised},
     reference,
@@ -93,27 +93,16 @@ pub fn tls(files: &Certificates) -> Tls {
 }
 
 pub fn everything(base: &Spec) -> Vec<Spec> {
-    let with = |reuse, connections, pipeline| Spec {
-        reuse,
-        connections,
-        pipeline,
-        ..base.clone()
-    };
+    let with = |reuse, connections, pipeline| base.clone().reuse(reuse).connections(connections).pipeline(pipeline);
     vec![
         with(Reuse::KeepAlive, 1, 1),
         with(Reuse::KeepAlive, 5, 1),
         with(Reuse::KeepAlive, 1, 16),
         with(Reuse::KeepAlive, 3, 16),
-        Spec {
-            threads: 2,
-            ..with(Reuse::KeepAlive, 4, 1)
-        },
+        with(Reuse::KeepAlive, 4, 1).threads(2),
         with(Reuse::PerRequest, 1, 1),
         with(Reuse::PerRequest, 3, 1),
-        Spec {
-            requests_per_connection: 5,
-            ..with(Reuse::PerRequest, 2, 1)
-        },
+        with(Reuse::PerRequest, 2, 1).requests_per_connection(5),
     ]
 }
 
@@ -252,7 +241,7 @@ pub fn check_auth(result: &TrialResult, spec: &Spec) {
 fn redis_counts_what_was_checked() {
     let Some(server) = redis() else { return };
     for endpoint in server.endpoints() {
-        let base = spec(&endpoint, Protocol::from(get(RedisExpect::Bulk("Hello".into()))));
+        let base = spec(&endpoint, get(RedisExpect::Bulk("Hello".into())));
         for spec in everything(&base) {
             let before = server.gets();
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -285,7 +274,7 @@ fn redis_speaks_both_versions_of_its_protocol() {
             // A command that changes the version itself has a map as its reply.
             asking("HELLO 3", Resp::V2, RedisExpect::Success),
         ] {
-            let spec = spec(&endpoint, Protocol::from(redis));
+            let spec = spec(&endpoint, redis);
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
             check(&result);
         }
@@ -296,11 +285,7 @@ fn redis_speaks_both_versions_of_its_protocol() {
 fn redis_errors_have_their_class() {
     let Some(server) = redis() else { return };
     let endpoint = &server.endpoints()[0];
-    let prepare = |redis: Redis| {
-        Case::prepare(&spec(endpoint, Protocol::from(redis)))
-            .map(drop)
-            .unwrap_err()
-    };
+    let prepare = |redis: Redis| Case::prepare(&spec(endpoint, redis)).map(drop).unwrap_err();
     let wrong = prepare(Redis {
         password: Some("no".into()),
         ..get(RedisExpect::Success)
@@ -377,7 +362,7 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
 impl MemcachedServer {
     /// Reads and writes of keys, counted by the server.
     fn counts(&self) -> (u64, u64) {
-        let spec = spec(&self.endpoint, Protocol::from(asking(Asked::Get, None)));
+        let spec = spec(&self.endpoint, asking(Asked::Get, None));
         let connector = Connector::new(&spec).unwrap();
         let ask = |watch: Arc<Watch>| -> Result<Vec<u8>, Failure> {
             let mut stream = connector.open(&Calls::default(), &watch)?.stream;
@@ -428,10 +413,7 @@ fn memcached_counts_what_was_checked() {
             (Asked::Get, &long),
             (Asked::Set, "Hello, memcached\r\nEND\r\n"),
         ] {
-            let mut specs = everything(&spec(
-                &server.endpoint,
-                Protocol::from(asking(asked.clone(), Some(value))),
-            ));
+            let mut specs = everything(&spec(&server.endpoint, asking(asked.clone(), Some(value))));
             // A batch of long values takes longer than the trial.
             specs.retain(|spec| value.len() < long.len() || spec.pipeline == 1);
             for spec in specs {
@@ -462,7 +444,7 @@ fn memcached_errors_have_their_class() {
         return;
     };
     assert!(server.server.folder.path().exists() && server.server.port > 0);
-    let prepare = |asked: Memcached| Case::prepare(&spec(&server.endpoint, Protocol::from(asked))).map(drop);
+    let prepare = |asked: Memcached| Case::prepare(&spec(&server.endpoint, asked)).map(drop);
     let expecting = |expect| Memcached {
         expect,
         ..asking(Asked::Get, None)
@@ -471,7 +453,7 @@ fn memcached_errors_have_their_class() {
     let none = prepare(expecting(MemcachedExpect::Value("Hello".into()))).unwrap_err();
     assert!(none.cause.contains("there is no value, expected one"), "{none}");
     prepare(asking(Asked::Set, Some("Hello"))).unwrap();
-    let learnt = reference::learn(&spec(&server.endpoint, asking(Asked::Get, None).into()), || true).unwrap();
+    let learnt = reference::learn(&spec(&server.endpoint, asking(Asked::Get, None)), || true).unwrap();
     let whole = Exact::from("VALUE greeting 0 5\r\nHello\r\nEND\r\n");
     assert_eq!(learnt.protocol, expecting(MemcachedExpect::Reply(whole)).into());
     let other = prepare(expecting(MemcachedExpect::Value("Jello".into()))).unwrap_err();
@@ -686,14 +668,12 @@ fn a_unit_of_queries_is_a_connection_that_is_timed_whole() {
     let (mut sessions, mut statements) = (0, 0);
     for endpoint in [server.unix(), server.tcp(false), server.tcp(true)] {
         for (connections, threads, engine) in [(1, 1, Engine::Blocking), (1, 1, Engine::Epoll), (5, 2, Engine::Auto)] {
-            let spec = Spec {
-                reuse: Reuse::PerRequest,
-                requests_per_connection: 7,
-                connections,
-                threads,
-                engine,
-                ..spec(&endpoint, Protocol::from(of_units.clone()))
-            };
+            let spec = spec(&endpoint, of_units.clone())
+                .reuse(Reuse::PerRequest)
+                .requests_per_connection(7)
+                .connections(connections)
+                .threads(threads)
+                .engine(engine);
             let mut case = Case::prepare(&spec).unwrap();
             assert!(!case.proof().reused, "{spec:?}");
             let result = case.trial(SHORT).unwrap();
@@ -723,10 +703,7 @@ fn postgres_counts_what_was_checked() {
     let v6 = Endpoint::plain(six(server.server.port));
     for endpoint in [server.unix(), server.tcp(false), v6, server.tcp(true)] {
         for mode in [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared] {
-            let base = spec(
-                &endpoint,
-                Protocol::from(query("lasthop", "select nextval('counted')", mode)),
-            );
+            let base = spec(&endpoint, query("lasthop", "select nextval('counted')", mode));
             for spec in everything(&base) {
                 let (before, calls_before) = (counted(&server), calls(&server));
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{spec:?}: {error}"));
@@ -756,28 +733,20 @@ fn postgres_lets_in_by_every_method() {
     ] {
         for connections in [1, 2] {
             let postgres = query(user, "select 1", QueryMode::Simple);
-            let base = Spec {
-                connections,
-                ..spec(&endpoint, Protocol::from(postgres.clone()))
-            };
+            let base = spec(&endpoint, postgres.clone()).connections(connections);
             check(&run(&base, SHORT).unwrap_or_else(|error| panic!("{user}: {error}")));
             if user != "lasthop" {
                 let wrong = Protocol::from(Postgres {
                     password: Some("no".into()),
                     ..postgres.clone()
                 });
-                let error = Case::prepare(&Spec {
-                    protocol: wrong,
-                    ..base.clone()
-                })
-                .map(drop)
-                .unwrap_err();
+                let error = Case::prepare(&base.clone().protocol(wrong)).map(drop).unwrap_err();
                 assert!(error.cause.contains("SQLSTATE 28P01"), "{error}");
                 let none = Protocol::from(Postgres {
                     password: None,
                     ..postgres
                 });
-                let error = Case::prepare(&Spec { protocol: none, ..base }).map(drop).unwrap_err();
+                let error = Case::prepare(&base.protocol(none)).map(drop).unwrap_err();
                 assert!(error.cause.contains("wants a password"), "{error}");
             }
         }
@@ -805,11 +774,7 @@ fn postgres_lets_in_by_scram_bound_to_the_channel() {
             // A resumed session keeps the certificate of the first one.
             for resumption in [false, true] {
                 let base = spec(&resumed(resumption), bound("scramuser", channel_binding));
-                let spec = Spec {
-                    connections,
-                    reuse,
-                    ..base
-                };
+                let spec = base.connections(connections).reuse(reuse);
                 check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{channel_binding:?}: {error}")));
             }
         }
@@ -838,11 +803,7 @@ fn postgres_results_are_checked() {
             QueryMode::Simple,
         )
     };
-    let phases = TrialPhases {
-        measure_ns: 100_000_000,
-        ..SHORT
-    };
-    let result = run(&spec(&endpoint, Protocol::from(many.clone())), phases).unwrap();
+    let result = run(&spec(&endpoint, many.clone()), for_ms(100)).unwrap();
     check(&result);
     assert!(result.bytes_received > result.requests * 2_000_000);
     let sum = Postgres {
@@ -853,8 +814,8 @@ fn postgres_results_are_checked() {
         },
         ..query("lasthop", "select $1::int + $2::int", QueryMode::Prepared)
     };
-    check(&run(&spec(&endpoint, Protocol::from(sum)), SHORT).unwrap());
-    let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, Protocol::from(postgres))).map(drop);
+    check(&run(&spec(&endpoint, sum), SHORT).unwrap());
+    let prepare = |postgres: Postgres| Case::prepare(&spec(&endpoint, postgres)).map(drop);
     let fewer = Postgres {
         expect: PostgresExpect {
             rows: Some(1),
@@ -879,19 +840,9 @@ fn postgres_errors_are_counted_by_class_and_keep_the_connection() {
     let Some(server) = postgres() else { return };
     // Right for the two probes and a few more, then a division by zero.
     let sql = "select 1 / (case when nextval('counted') < 9 then 1 else 0 end)";
-    let base = spec(
-        &server.unix(),
-        Protocol::from(query("lasthop", sql, QueryMode::Extended)),
-    );
+    let base = spec(&server.unix(), query("lasthop", sql, QueryMode::Extended));
     // Long enough for a crowded machine to reach the error.
-    let result = run(
-        &base,
-        TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 500_000_000,
-        },
-    )
-    .unwrap();
+    let result = run(&base, TrialPhases::without_warm_up(500_000_000)).unwrap();
     assert_eq!(result.requests_total, 6);
     assert_eq!(result.connections_opened, 0);
     let error = &result.errors[&ErrorClass::WrongStatus];
@@ -1050,7 +1001,7 @@ fn nginx_counts_what_was_checked() {
     let second = server.h2().into_iter().map(|endpoint| (endpoint, HttpVersion::V2));
     for (endpoint, version) in first.chain(second) {
         {
-            let base = spec(&endpoint, Protocol::from(http("/hello", version, says("Hello"))));
+            let base = spec(&endpoint, http("/hello", version, says("Hello")));
             for spec in everything(&base)
                 .into_iter()
                 .filter(|spec| spec.pipeline == 1 || version != HttpVersion::V10)
@@ -1102,10 +1053,7 @@ fn nginx_bodies_are_read_in_every_form() {
                     headers,
                     ..http(path, HttpVersion::V11, expect)
                 };
-                let spec = Spec {
-                    connections,
-                    ..spec(&endpoint, Protocol::from(http))
-                };
+                let spec = spec(&endpoint, http).connections(connections);
                 let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}"));
                 check(&result);
                 assert_eq!(result.connections_opened > 0, path == "/hello", "{path}");
@@ -1143,13 +1091,10 @@ fn bodies_of_http_2_are_read_learnt_and_refused() {
                 method: method.into(),
                 ..http(path, HttpVersion::V2, expect)
             });
-            let spec = Spec {
-                pipeline: 4,
-                ..spec(&endpoint, protocol)
-            };
+            let spec = spec(&endpoint, protocol).pipeline(4);
             check(&run(&spec, SHORT).unwrap_or_else(|error| panic!("{path}: {error}")));
         }
-        let learning = spec(&endpoint, http("/hello", HttpVersion::V2, any(200)).into());
+        let learning = spec(&endpoint, http("/hello", HttpVersion::V2, any(200)));
         let learnt = reference::learn(&learning, || true).unwrap();
         let expect = &learnt.protocol.get::<Http>().unwrap().expect;
         assert_eq!(expect.body, Some("Hello".into()));
@@ -1161,13 +1106,13 @@ fn bodies_of_http_2_are_read_learnt_and_refused() {
             ),
             (http("/hello", HttpVersion::V2, says("Jello")), "the body differs"),
         ] {
-            let error = Case::prepare(&spec(&endpoint, wrong.into())).map(drop).unwrap_err();
+            let error = Case::prepare(&spec(&endpoint, wrong)).map(drop).unwrap_err();
             assert!(error.cause.starts_with(text), "{error:?}");
         }
     }
     // A server of HTTP/1 only reports that.
     let plain = server.endpoints().remove(1);
-    let error = Case::prepare(&spec(&plain, http("/hello", HttpVersion::V2, says("Hello")).into())).map(drop);
+    let error = Case::prepare(&spec(&plain, http("/hello", HttpVersion::V2, says("Hello")))).map(drop);
     let cause = error.unwrap_err().cause;
     assert!(cause.contains("does not speak HTTP/2"), "{cause}");
 }
@@ -1181,20 +1126,10 @@ fn both_versions_of_tls_are_spoken_and_resumed_where_asked_for() {
                 let endpoint = server.secure(index, resumption);
                 let protocol = Protocol::from(http("/", HttpVersion::V11, says("Hello")));
                 let base = spec(&endpoint, protocol);
-                let mut case = Case::prepare(&Spec {
-                    reuse: Reuse::PerRequest,
-                    connections,
-                    engine,
-                    ..base
-                })
-                .unwrap();
+                let mut case =
+                    Case::prepare(&base.reuse(Reuse::PerRequest).connections(connections).engine(engine)).unwrap();
                 assert_eq!(case.proof().tls_version.as_deref(), Some(version));
-                let result = case
-                    .trial(TrialPhases {
-                        measure_ns: 30_000_000,
-                        ..SHORT
-                    })
-                    .unwrap();
+                let result = case.trial(for_ms(30)).unwrap();
                 check(&result);
                 let shaken = result.tls_handshakes.unwrap();
                 assert_eq!(shaken.full + shaken.resumed, result.connections_opened);

@@ -10,14 +10,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Certificates, SHORT, certificates, run, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, run, spec};
 use lasthop_load::reference;
 use lasthop_protocol::{
-    Protocol,
     escaped::Escaped,
-    spec::Spec,
     websocket::{Websocket, WebsocketExpect},
-    wire::TrialPhases,
 };
 use lasthop_trial::{
     address::{Address, Endpoint},
@@ -188,7 +185,7 @@ fn asking(path: &str, message: &[u8]) -> Websocket {
 fn websockets_counts_what_was_checked() {
     let Some(server) = websockets() else { return };
     for endpoint in server.endpoints() {
-        let base = spec(&endpoint, Protocol::from(asking("/", b"Hello there!")));
+        let base = spec(&endpoint, asking("/", b"Hello there!"));
         for spec in everything(&base) {
             let before = server.count();
             let result = run(&spec, SHORT).unwrap_or_else(|error| panic!("{error}: {spec:?}"));
@@ -217,10 +214,6 @@ fn messages_are_read_in_every_form() {
         bytes.collect::<Vec<u8>>()
     });
     let text = "é".repeat(40_000).into_bytes();
-    let length = TrialPhases {
-        measure_ns: 60_000_000,
-        ..SHORT
-    };
     for endpoint in server.endpoints() {
         for (path, message) in [
             ("/", &short),
@@ -230,7 +223,7 @@ fn messages_are_read_in_every_form() {
             ("/pieces", &long[..20_000].to_vec()),
             ("/", &text),
         ] {
-            let result = run(&spec(&endpoint, asking(path, message).into()), length);
+            let result = run(&spec(&endpoint, asking(path, message)), for_ms(60));
             let result = result.unwrap_or_else(|error| panic!("{error}: {path}, {} bytes", message.len()));
             check(&result);
             assert_eq!(result.bytes_received, message.len() as u64 * result.requests);
@@ -242,27 +235,27 @@ fn messages_are_read_in_every_form() {
 fn a_reply_of_another_kind_is_learnt_and_no_echo() {
     let Some(server) = websockets() else { return };
     let endpoint = server.endpoints().remove(0);
-    let wrong = run(&spec(&endpoint, asking("/other", b"Hello").into()), SHORT).unwrap_err();
+    let wrong = run(&spec(&endpoint, asking("/other", b"Hello")), SHORT).unwrap_err();
     let wanted = "the reply is a binary message, expected a text";
     assert!(wrong.to_string().contains(wanted), "{wrong}");
     let any = Websocket {
         expect: WebsocketExpect::Any,
         ..asking("/other", b"Hello")
     };
-    let spec = spec(&endpoint, any.into());
+    let spec = spec(&endpoint, any);
     let protocol = reference::learn(&spec, || true).unwrap().protocol;
     let learnt = &protocol.get::<Websocket>().unwrap().expect;
     assert_eq!(*learnt, WebsocketExpect::Binary("other".into()));
-    check(&run(&Spec { protocol, ..spec }, SHORT).unwrap());
+    check(&run(&spec.protocol(protocol), SHORT).unwrap());
 }
 
 #[test]
 fn what_the_server_refuses_and_closes_is_said() {
     let Some(server) = websockets() else { return };
     for endpoint in server.endpoints() {
-        let missing = run(&spec(&endpoint, asking("/missing", b"Hello").into()), SHORT).unwrap_err();
+        let missing = run(&spec(&endpoint, asking("/missing", b"Hello")), SHORT).unwrap_err();
         assert!(missing.to_string().contains("status 404, expected 101"), "{missing}");
-        let leaves = spec(&endpoint, asking("/leave", b"Hello").into());
+        let leaves = spec(&endpoint, asking("/leave", b"Hello"));
         let result = loop {
             // A probe may be the message without an answer.
             if let Ok(result) = run(&leaves, SHORT) {

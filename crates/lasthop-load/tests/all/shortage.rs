@@ -14,12 +14,9 @@ use std::{
     thread,
 };
 
-use common::{Running, SHORT, echo, run, skip, spec};
+use common::{Running, SHORT, With, echo, run, skip, spec};
 use lasthop_load::{engine::Case, serve::Pattern};
-use lasthop_protocol::{
-    spec::Spec,
-    wire::{Stage, TrialPhases},
-};
+use lasthop_protocol::wire::{Stage, TrialPhases};
 use lasthop_trial::{
     address::{Address, Endpoint, Transport},
     options::{Engine, Reuse},
@@ -98,15 +95,8 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
         let engine = *engine;
         // No reuse: 64 ports are 64 connections.
         sysctl("tcp_tw_reuse", "0");
-        let spec = Spec {
-            engine,
-            reuse: Reuse::PerRequest,
-            ..spec(&server.endpoint, echo(64))
-        };
-        let phases = TrialPhases {
-            warm_up_ns: 0,
-            measure_ns: 400_000_000,
-        };
+        let spec = spec(&server.endpoint, echo(64)).engine(engine).reuse(Reuse::PerRequest);
+        let phases = TrialPhases::without_warm_up(400_000_000);
         let mut case = Case::prepare(&spec).unwrap();
         let first = case.trial(phases).unwrap();
         let short = &first.errors[&ErrorClass::NoPort];
@@ -129,14 +119,7 @@ fn ports_run_out_by_name_and_a_trial_waits_for_them() {
 #[test]
 fn ports_are_no_matter_where_none_are_used_up() {
     let server = Running::start(Pattern::Echo, Transport::Unix);
-    let unix = run(
-        &Spec {
-            reuse: Reuse::PerRequest,
-            ..spec(&server.endpoint, echo(64))
-        },
-        SHORT,
-    )
-    .unwrap();
+    let unix = run(&spec(&server.endpoint, echo(64)).reuse(Reuse::PerRequest), SHORT).unwrap();
     assert_eq!(unix.ports, None);
     let server = Running::start(Pattern::Echo, Transport::Tcp);
     assert_eq!(run(&spec(&server.endpoint, echo(64)), SHORT).unwrap().ports, None);
@@ -202,11 +185,7 @@ impl Choosy {
 fn a_full_backlog_is_named_alike_by_both_engines() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = choosy();
-        let spec = Spec {
-            engine,
-            reuse: Reuse::PerRequest,
-            ..spec(&server.endpoint, echo(64))
-        };
+        let spec = spec(&server.endpoint, echo(64)).engine(engine).reuse(Reuse::PerRequest);
         let mut case = Case::prepare(&spec).unwrap();
         assert!(case.trial(SHORT).is_ok_and(|result| result.error_total() == 0));
         let _inside = server.close();
@@ -224,10 +203,7 @@ fn a_full_backlog_is_waited_for_when_connections_are_opened() {
     for engine in [Engine::Blocking, Engine::Epoll] {
         let server = choosy();
         let _inside = server.close();
-        let mut spec = Spec {
-            engine,
-            ..spec(&server.endpoint, echo(64))
-        };
+        let mut spec = spec(&server.endpoint, echo(64)).engine(engine);
         spec.timeouts.connect_ns = 100_000_000;
         let begin = std::time::Instant::now();
         let error = Case::prepare(&spec).map(drop).unwrap_err();
@@ -251,12 +227,9 @@ fn too_many_connections_for_the_limit_of_open_files_are_refused_with_words() {
     if limit.rlim_max > 65_000 {
         return; // The limit allows every number of connections that a specification may have.
     }
-    let error = Case::prepare(&Spec {
-        connections: 65_535,
-        ..spec(&server.endpoint, echo(64))
-    })
-    .map(drop)
-    .unwrap_err();
+    let error = Case::prepare(&spec(&server.endpoint, echo(64)).connections(65_535))
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.stage, Stage::Spec);
     assert!(error.cause.contains("open files"), "{error}");
 }

@@ -12,15 +12,11 @@ use std::{
     time::Duration,
 };
 
-use common::{Accepting, echo, run, spec};
-use lasthop_protocol::{spec::Spec, steady::Little, wire::TrialPhases};
+use common::{Accepting, With, echo, for_ms, run, spec};
+use lasthop_protocol::{steady::Little, wire::TrialPhases};
 use lasthop_trial::options::Reuse;
 
 const SIZE: usize = 64;
-const PHASES: TrialPhases = TrialPhases {
-    warm_up_ns: 10_000_000,
-    measure_ns: 50_000_000,
-};
 
 /// Answers each message after `work` on its number, which counts from 0.
 fn server(work: impl Fn(u64) + Send + Sync + 'static) -> Accepting {
@@ -53,20 +49,15 @@ fn a_queue_is_as_long_as_its_connections_make_it() {
         (10, 2, Reuse::KeepAlive),
         (10, 1, Reuse::PerRequest),
     ] {
-        let spec = Spec {
-            connections,
-            threads,
-            reuse,
-            ..spec(&server.endpoint, echo(SIZE as u32))
+        let spec = spec(&server.endpoint, echo(SIZE as u32))
+            .connections(connections)
+            .threads(threads)
+            .reuse(reuse);
+        let phases = TrialPhases {
+            warm_up_ns: 250_000_000,
+            measure_ns: 400_000_000,
         };
-        let result = run(
-            &spec,
-            TrialPhases {
-                warm_up_ns: 250_000_000,
-                measure_ns: 400_000_000,
-            },
-        )
-        .unwrap();
+        let result = run(&spec, phases).unwrap();
         let little = Little::of([&result], &spec).unwrap();
         let mean = result.service_time.as_ref().unwrap().mean() / 1e6;
         // 200 ms if nothing else runs; requests that end in a trial of 50 ms cannot take longer than 60.
@@ -87,18 +78,8 @@ fn a_request_that_is_open_at_the_end_is_followed() {
         let milliseconds = if message == 100 { 3_000 } else { 1 };
         thread::sleep(Duration::from_millis(milliseconds));
     });
-    let spec = Spec {
-        connections: 4,
-        ..spec(&server.endpoint, echo(SIZE as u32))
-    };
-    let result = run(
-        &spec,
-        TrialPhases {
-            measure_ns: 500_000_000,
-            ..PHASES
-        },
-    )
-    .unwrap();
+    let spec = spec(&server.endpoint, echo(SIZE as u32)).connections(4);
+    let result = run(&spec, for_ms(500)).unwrap();
     assert!(
         result.service_time.as_ref().unwrap().max() >= 3_000_000_000,
         "{result:?}"
@@ -117,21 +98,12 @@ fn requests_that_nobody_waited_for_are_said() {
             thread::sleep(Duration::from_secs(2));
         }
     });
-    let spec = Spec {
-        connections: 4,
-        ..spec(&server.endpoint, echo(SIZE as u32))
-    };
+    let spec = spec(&server.endpoint, echo(SIZE as u32)).connections(4);
     let mut looks = 0;
     let mut case = lasthop_load::engine::Case::prepare(&spec).unwrap();
-    let result = case.watched_trial(
-        TrialPhases {
-            measure_ns: 5_000_000_000,
-            ..PHASES
-        },
-        || {
-            looks += 1;
-            looks < 6
-        },
-    );
+    let result = case.watched_trial(for_ms(5_000), || {
+        looks += 1;
+        looks < 6
+    });
     assert_eq!(result.unwrap().unanswered, 4);
 }

@@ -19,7 +19,7 @@ use lasthop_load::{
 use lasthop_protocol::{Protocol, echo::Echo, hello::Hello, spec::Spec, stream::Stream, wire::TrialPhases};
 use lasthop_trial::{
     address::{Address, Endpoint, Tls, Transport},
-    options::Timeouts,
+    options::{Engine, Model, Reuse, Timeouts},
     result::{ErrorClass, TrialResult},
 };
 pub use skip::{servers, skip};
@@ -28,6 +28,14 @@ pub const SHORT: TrialPhases = TrialPhases {
     warm_up_ns: 1_000_000,
     measure_ns: 10_000_000,
 };
+
+/// `SHORT` with a measure phase of this length.
+pub const fn for_ms(milliseconds: u64) -> TrialPhases {
+    TrialPhases {
+        measure_ns: milliseconds * 1_000_000,
+        ..SHORT
+    }
+}
 
 /// A certificate authority, and a certificate for `lasthop.test` signed by it.
 pub struct Certificates {
@@ -122,15 +130,43 @@ impl Drop for Running {
     }
 }
 
-pub fn spec(endpoint: &Endpoint, protocol: Protocol) -> Spec {
-    let timeouts = Timeouts {
-        connect_ns: 3_000_000_000,
-        request_ns: 3_000_000_000,
+pub fn spec(endpoint: &Endpoint, protocol: impl Into<Protocol>) -> Spec {
+    Spec::new(endpoint.clone(), protocol.into()).timeouts_ms(3_000, 3_000)
+}
+
+macro_rules! setters {
+    ($($field:ident: $kind:ty,)+) => {
+        /// Fields of a specification, each set by a method of its name.
+        pub trait With {
+            $(fn $field(self, $field: $kind) -> Self;)+
+
+            fn timeouts_ms(self, connect: u64, request: u64) -> Self;
+        }
+
+        impl With for Spec {
+            $(fn $field(self, $field: $kind) -> Self {
+                Self { $field, ..self }
+            })+
+
+            fn timeouts_ms(self, connect: u64, request: u64) -> Self {
+                let (connect_ns, request_ns) = (connect * 1_000_000, request * 1_000_000);
+                let timeouts = Timeouts { connect_ns, request_ns };
+                Self { timeouts, ..self }
+            }
+        }
     };
-    Spec {
-        timeouts,
-        ..Spec::new(endpoint.clone(), protocol)
-    }
+}
+
+setters! {
+    endpoint: Endpoint,
+    protocol: Protocol,
+    reuse: Reuse,
+    model: Model,
+    engine: Engine,
+    connections: u32,
+    threads: u32,
+    pipeline: u32,
+    requests_per_connection: u32,
 }
 
 /// Bytes of a client's greeting of a server that has `said_first`, and of a request.
