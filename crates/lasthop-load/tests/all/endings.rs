@@ -12,17 +12,14 @@ use std::{
     },
 };
 
-use common::{Accepting, With, counted, lengths_of, some_lost, spec};
+use common::{Accepting, With, counted, lengths_of, of_json, of_url, some_lost, spec};
 use lasthop_load::{engine::Case, sample};
-use lasthop_protocol::{
-    Protocol,
-    spec::Spec,
-    url::{UrlOptions, parse},
-};
+use lasthop_protocol::{Protocol, spec::Spec};
 use lasthop_trial::{
     options::{Arrivals, Engine, Model, OpenLoop, Reuse},
     result::{ErrorClass, TrialResult},
 };
+use serde_json::json;
 use socket2::Socket;
 
 /// Replies on a connection, requests in a batch, and requests in a load. On every other connection the fourth batch
@@ -118,60 +115,45 @@ fn converse(
     Ok(())
 }
 
-fn of_url(url: &str) -> Protocol {
-    parse(url, &UrlOptions::default()).unwrap().1
-}
-
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 const LAST_HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello";
 
-fn http(method: &str, last: &'static [u8], by: By) -> Script {
-    let protocol = serde_json::json!({"http": {"method": method, "path": "/", "host": "h", "expect": {"status": 200, "body": "Hello"}}});
+/// Equal replies without a greeting.
+fn script(protocol: Protocol, reply: &'static [u8], by: By) -> Script {
     Script {
-        protocol: serde_json::from_value(protocol).unwrap(),
+        protocol,
         greeting: b"",
-        reply: HELLO,
-        last,
+        reply,
+        last: reply,
         by,
         each: EACH,
+    }
+}
+
+fn http(method: &str, last: &'static [u8], by: By) -> Script {
+    let expect = json!({ "status": 200, "body": "Hello" });
+    let protocol = of_json(json!({ "http": { "method": method, "path": "/", "expect": expect } }));
+    Script {
+        last,
+        ..script(protocol, HELLO, by)
     }
 }
 
 fn redis(by: By) -> Script {
-    Script {
-        protocol: serde_json::from_value(
-            serde_json::json!({"redis": {"command": ["GET", "x"], "expect": {"bulk": "Hello"}}}),
-        )
-        .unwrap(),
-        greeting: b"",
-        reply: b"$5\r\nHello\r\n",
-        last: b"$5\r\nHello\r\n",
-        by,
-        each: EACH,
-    }
+    let protocol = of_json(json!({ "redis": { "command": ["GET", "x"], "expect": { "bulk": "Hello" } } }));
+    script(protocol, b"$5\r\nHello\r\n", by)
 }
 
 fn raw(by: By) -> Script {
-    let parameters = serde_json::json!({"raw": {"send": "ping", "end": {"bytes": 4}}});
-    Script {
-        protocol: serde_json::from_value(parameters).unwrap(),
-        greeting: b"",
-        reply: b"pong",
-        last: b"pong",
-        by,
-        each: EACH,
-    }
+    let protocol = of_json(json!({ "raw": { "send": "ping", "end": { "bytes": 4 } } }));
+    script(protocol, b"pong", by)
 }
 
 fn postgres(by: By) -> Script {
     const ROW: &[u8] = b"T\0\0\0\x06\0\x01D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
     Script {
-        protocol: of_url("postgres://u@127.0.0.1/d"),
         greeting: b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I",
-        reply: ROW,
-        last: ROW,
-        by,
-        each: EACH,
+        ..script(of_url("postgres://u@127.0.0.1/d"), ROW, by)
     }
 }
 
@@ -366,8 +348,8 @@ fn early(over_tcp: bool, reply: Vec<u8>, reads_on: bool) -> Accepting {
 const BODY: usize = 8 << 20;
 
 fn upload(status: u16) -> Protocol {
-    let http = serde_json::json!({"method": "POST", "path": "/", "host": "h", "body": "x".repeat(BODY), "expect": {"status": status}});
-    serde_json::from_value(serde_json::json!({ "http": http })).unwrap()
+    let body = "x".repeat(BODY);
+    of_json(json!({ "http": { "method": "POST", "path": "/", "body": body, "expect": { "status": status } } }))
 }
 
 /// Checks all ways to ask the server of `early`: each gets the same number of correct replies.

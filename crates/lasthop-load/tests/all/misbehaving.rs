@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, SHORT, With, for_ms, run, spec};
+use common::{Accepting, SHORT, With, for_ms, of_json, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
@@ -22,7 +22,6 @@ use lasthop_load::{
 };
 use lasthop_protocol::{
     Protocol,
-    http::{Http, HttpExpect, HttpVersion},
     spec::Spec,
     wire::{self, Reply, Request, Stage, TrialPhases},
 };
@@ -31,6 +30,7 @@ use lasthop_trial::{
     options::{Arrivals, Engine, Model, OpenLoop, Reuse},
     result::{ErrorClass, TrialResult},
 };
+use serde_json::json;
 use socket2::Socket;
 
 const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
@@ -118,20 +118,7 @@ fn conversation(mut peer: Socket, requests: &AtomicU64, script: &impl Fn(u64) ->
 }
 
 fn http() -> Protocol {
-    Protocol::from(Http {
-        method: "GET".into(),
-        path: "/".into(),
-        host: "localhost".into(),
-        headers: vec![],
-        hidden: vec![],
-        body: Default::default(),
-        version: HttpVersion::V11,
-        expect: HttpExpect {
-            status: 200,
-            body: Some("Hello".into()),
-            ..HttpExpect::default()
-        },
-    })
+    of_json(json!({ "http": { "path": "/", "expect": { "status": 200, "body": "Hello" } } }))
 }
 
 fn engines(endpoint: &Endpoint) -> Vec<Spec> {

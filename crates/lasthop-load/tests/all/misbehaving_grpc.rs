@@ -11,16 +11,14 @@ use std::{
     },
 };
 
-use common::{Accepting, SHORT, With, counted, for_ms, run, some_lost, spec};
-use lasthop_protocol::{
-    Protocol,
-    grpc::{Grpc, GrpcExpect},
-};
+use common::{Accepting, SHORT, With, counted, for_ms, of_json, run, some_lost, spec};
+use lasthop_protocol::Protocol;
 use lasthop_trial::{
     address::{Address, Endpoint},
     options::Engine,
     result::{ErrorClass, TrialResult},
 };
+use serde_json::json;
 use socket2::Socket;
 
 const DATA: u8 = 0;
@@ -34,15 +32,7 @@ const END_HEADERS: u8 = 4;
 const ENDS: u8 = 5;
 
 fn echo(size: u32) -> Protocol {
-    let (method, host) = ("lasthop.Echo/Call".to_owned(), "localhost".to_owned());
-    Grpc {
-        method,
-        host,
-        size,
-        expect: GrpcExpect::Echo,
-        ..Grpc::default()
-    }
-    .into()
+    of_json(json!({ "grpc": { "method": "lasthop.Echo/Call", "size": size, "expect": "echo" } }))
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {

@@ -18,23 +18,15 @@ use std::{
     time::Duration,
 };
 
-use common::{Accepting, Running, SHORT, With, echo, for_ms, hello, lengths_of, run, spec};
+use common::{Accepting, Running, SHORT, With, echo, for_ms, hello, lengths_of, of_json, of_url, run, spec};
 use lasthop_load::{engine::Case, reference, serve::Pattern};
-use lasthop_protocol::{
-    LoadOptions, Protocol,
-    http::Http,
-    mysql::{Mysql, MysqlExpect, MysqlMode},
-    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-    redis::{Redis, RedisExpect},
-    spec::Spec,
-    url::{UrlOptions, parse},
-    wire::TrialPhases,
-};
+use lasthop_protocol::{LoadOptions, Protocol, spec::Spec, wire::TrialPhases};
 use lasthop_trial::{
     address::{Address, Endpoint, Transport},
     options::{Engine, Reuse},
     result::ErrorClass,
 };
+use serde_json::json;
 use socket2::Socket;
 
 /// What follows a wrong reply.
@@ -175,17 +167,15 @@ fn resident() -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn redis() -> (Protocol, Lines) {
-    let protocol = Protocol::from(Redis {
-        command: vec!["GET".into(), "greeting".into()],
-        expect: RedisExpect::Bulk("Hello".into()),
-        username: None,
-        password: Some("secret".into()),
-        database: 0,
-        protocol: Default::default(),
-    });
-    let lines = Lines::of(&protocol, vec![], b"$5\r\nHello\r\n");
+/// A protocol, and right lines of a server that says nothing first.
+fn plain(protocol: Protocol, right: &[u8]) -> (Protocol, Lines) {
+    let lines = Lines::of(&protocol, vec![], right);
     (protocol, lines)
+}
+
+fn redis() -> (Protocol, Lines) {
+    let redis = json!({ "command": ["GET", "greeting"], "expect": { "bulk": "Hello" }, "password": "secret" });
+    plain(of_json(json!({ "redis": redis })), b"$5\r\nHello\r\n")
 }
 
 #[test]
@@ -250,22 +240,7 @@ fn a_dawdling_server_is_a_timeout() {
 }
 
 fn mysql() -> (Protocol, Lines) {
-    let mysql = Mysql {
-        user: "u".into(),
-        database: String::new(),
-        password: None,
-        cleartext: false,
-        query: "select 1".into(),
-        mode: MysqlMode::Simple,
-        parameters: vec![],
-        expect: MysqlExpect {
-            columns: Some(1),
-            rows: Some(1),
-            first: Some("1".into()),
-            ..MysqlExpect::default()
-        },
-    };
-    let protocol = Protocol::from(mysql);
+    let protocol = of_url("mysql://u@127.0.0.1");
     let lines = Lines::of(&protocol, protocol.welcome(0, false), &row("1"));
     (protocol, lines)
 }
@@ -302,25 +277,9 @@ fn mysql_that_lies_is_counted_by_class() {
 }
 
 fn postgres() -> (Protocol, Lines) {
-    let postgres = Postgres {
-        user: "u".into(),
-        database: "d".into(),
-        password: None,
-        query: "select 1".into(),
-        mode: QueryMode::Simple,
-        parameters: vec![],
-        expect: PostgresExpect {
-            rows: Some(1),
-            first: Some("1".into()),
-            tag: Some("SELECT 1".into()),
-            ..PostgresExpect::default()
-        },
-        channel_binding: ChannelBinding::default(),
-        settings: Default::default(),
-    };
-    let protocol = Protocol::from(postgres);
-    let lines = Lines::of(&protocol, vec![], &answer("1"));
-    (protocol, lines)
+    let expect = json!({ "rows": 1, "first": "1", "tag": "SELECT 1" });
+    let postgres = json!({ "user": "u", "database": "d", "query": "select 1", "expect": expect });
+    plain(of_json(json!({ "postgres": postgres })), &answer("1"))
 }
 
 /// A result of one row and one column, with a short description.
@@ -370,11 +329,9 @@ fn postgresql_that_lies_is_counted_by_class() {
     }
 }
 
-/// A protocol without a greeting, as `lasthop load` parses its URL.
-fn plain(url: &str, right: &[u8]) -> (Protocol, Lines) {
-    let (_, protocol) = parse(url, &UrlOptions::default()).unwrap();
-    let lines = Lines::of(&protocol, vec![], right);
-    (protocol, lines)
+/// Any reply of Redis is right.
+fn ping() -> Protocol {
+    of_json(json!({ "redis": { "command": ["PING"] } }))
 }
 
 #[test]
@@ -383,44 +340,31 @@ fn bytes_that_are_no_text_are_compared_like_any_others() {
     let bulk = |value: &[u8]| [b"$4\r\n", value, b"\r\n"].concat();
     let value = |value: &[u8]| [b"VALUE lasthop 0 4\r\n", value, b"\r\nEND\r\n"].concat();
     let (one, other) = (b"\x1f\x8b\xff\0", b"\x1f\x8b\xfe\0");
-    let (protocol, lines) = plain("http://127.0.0.1/", &http(one));
+    let (protocol, lines) = plain(of_url("http://127.0.0.1/"), &http(one));
     is_found_out(&protocol, &lines, &http(other));
-    let (protocol, lines) = plain("redis://127.0.0.1", &bulk(one));
-    let any = Redis {
-        expect: RedisExpect::Success,
-        ..protocol.get::<Redis>().unwrap().clone()
-    };
-    is_found_out(&any.into(), &lines, &bulk(other));
-    let (protocol, lines) = plain("memcached://127.0.0.1", &value(one));
+    let (protocol, lines) = plain(ping(), &bulk(one));
+    is_found_out(&protocol, &lines, &bulk(other));
+    let (protocol, lines) = plain(of_url("memcached://127.0.0.1"), &value(one));
     is_found_out(&protocol, &lines, &value(other));
 }
 
 #[test]
 fn elements_of_an_array_are_compared() {
-    let (protocol, lines) = plain("redis://127.0.0.1", b"*2\r\n$1\r\na\r\n:1\r\n");
-    let any = Redis {
-        expect: RedisExpect::Success,
-        ..protocol.get::<Redis>().unwrap().clone()
-    };
+    let (protocol, lines) = plain(ping(), b"*2\r\n$1\r\na\r\n:1\r\n");
     for wrong in [
         &b"*2\r\n$1\r\nb\r\n:1\r\n"[..],
         b"*2\r\n$1\r\na\r\n:2\r\n",
         b"*2\r\n:1\r\n$1\r\na\r\n",
     ] {
-        is_found_out(&any.clone().into(), &lines, wrong);
+        is_found_out(&protocol, &lines, wrong);
     }
 }
 
 #[test]
 fn headers_that_say_what_a_body_is_are_compared() {
     let reply = |more: &str| format!("HTTP/1.1 302 Found\r\nContent-Length: 2\r\n{more}\r\nok").into_bytes();
-    let (protocol, lines) = plain("http://127.0.0.1/", &reply("Location: /a\r\n"));
-    let Http { mut expect, .. } = protocol.get::<Http>().unwrap().clone();
-    expect.status = 302;
-    let protocol = Protocol::from(Http {
-        expect,
-        ..protocol.get::<Http>().unwrap().clone()
-    });
+    let protocol = of_json(json!({ "http": { "path": "/", "expect": { "status": 302 } } }));
+    let (protocol, lines) = plain(protocol, &reply("Location: /a\r\n"));
     for wrong in ["Location: /b\r\n", "", "Location: /a\r\nContent-Encoding: gzip\r\n"] {
         is_found_out(&protocol, &lines, &reply(wrong));
     }
@@ -428,9 +372,9 @@ fn headers_that_say_what_a_body_is_are_compared() {
 
 /// A protocol unknown to lasthop: the server speaks first, is greeted once, and then gets the same request repeatedly.
 fn raw(end: serde_json::Value, right: &[u8]) -> (Protocol, Lines) {
-    let line = serde_json::json!({ "until": r"\n" });
-    let greeting = serde_json::json!([{ "end": line }, { "send": "HELO", "end": line }]);
-    let parameters = serde_json::json!({ "raw": { "greeting": greeting, "send": "PING", "end": end } });
+    let line = json!({ "until": r"\n" });
+    let greeting = json!([{ "end": line }, { "send": "HELO", "end": line }]);
+    let parameters = json!({ "raw": { "greeting": greeting, "send": "PING", "end": end } });
     let lines = Lines {
         said_first: b"220\n".to_vec(),
         greeting: Some((4, b"250\n".to_vec())),
@@ -440,23 +384,15 @@ fn raw(end: serde_json::Value, right: &[u8]) -> (Protocol, Lines) {
         then: Then::GoOn,
         pause: Duration::ZERO,
     };
-    (serde_json::from_value(parameters).unwrap(), lines)
+    (of_json(parameters), lines)
 }
 
 #[test]
 fn replies_of_unknown_protocols_are_whole_right_and_alone() {
     for (end, right, wrong) in [
-        (
-            serde_json::json!({ "until": r"\n" }),
-            &b"PONG\n"[..],
-            [&b"PANG\n"[..], b"PONG!\n"],
-        ),
-        (serde_json::json!({ "bytes": 4 }), b"PONG", [b"PANG", b"\0\0\0\0"]),
-        (
-            serde_json::json!({ "length-prefix": "1@0" }),
-            b"\x04PONG",
-            [b"\x04PANG", b"\x02ON"],
-        ),
+        (json!({ "until": r"\n" }), &b"PONG\n"[..], [&b"PANG\n"[..], b"PONG!\n"]),
+        (json!({ "bytes": 4 }), b"PONG", [b"PANG", b"\0\0\0\0"]),
+        (json!({ "length-prefix": "1@0" }), b"\x04PONG", [b"\x04PANG", b"\x02ON"]),
     ] {
         let (protocol, lines) = raw(end, right);
         wrong.iter().for_each(|wrong| is_found_out(&protocol, &lines, wrong));
@@ -465,17 +401,15 @@ fn replies_of_unknown_protocols_are_whole_right_and_alone() {
         errors_of(&protocol, &lines.wrong(&right[..3], Then::Close), ErrorClass::Reset);
         errors_of(&protocol, &lines.wrong(&right[..3], Then::Hang), ErrorClass::Timeout);
     }
-    let (protocol, lines) = raw(serde_json::json!({ "length-prefix": "4@0" }), b"\0\0\0\x01!");
+    let (protocol, lines) = raw(json!({ "length-prefix": "4@0" }), b"\0\0\0\x01!");
     errors_of(&protocol, &lines.wrong(&[0xff; 9], Then::Hang), ErrorClass::Protocol);
 }
 
 /// A WebSocket load, and a server that knows the key and so agrees to the upgrade.
 fn websocket(expect: &str) -> (Protocol, Lines) {
-    let parameters = serde_json::json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } });
-    let mut protocol: Protocol = serde_json::from_value(parameters).unwrap();
+    let mut protocol = of_json(json!({ "websocket": { "path": "/", "send": "Hello", "expect": expect } }));
     protocol.let_anybody_in();
-    let lines = Lines::of(&protocol, vec![], b"\x81\x05Hello");
-    (protocol, lines)
+    plain(protocol, b"\x81\x05Hello")
 }
 
 #[test]
@@ -542,7 +476,7 @@ fn an_upgrade_that_is_not_the_right_one_opens_nothing() {
 /// In words: parts not checked, because the server's replies vary.
 fn said(url: &str, replies: [&'static [u8]; 2]) -> String {
     let count = AtomicU64::new(0);
-    let (protocol, lines) = plain(url, &[]);
+    let (protocol, lines) = plain(of_url(url), &[]);
     let server = Accepting::unix(move |mut peer| {
         while peer.read_exact(&mut vec![0; lines.request]).is_ok() {
             let _ = peer.write_all(replies[count.fetch_add(1, SeqCst) as usize % 2]);
@@ -641,15 +575,8 @@ fn every_value_of_every_row_is_compared() {
 
 #[test]
 fn changed_rows_do_not_wrap() {
-    let (protocol, lines) = mysql();
-    let expect = MysqlExpect {
-        changed: Some(1),
-        ..MysqlExpect::default()
-    };
-    let update = Protocol::from(Mysql {
-        expect,
-        ..protocol.get::<Mysql>().unwrap().clone()
-    });
+    let (_, lines) = mysql();
+    let update = of_json(json!({ "mysql": { "user": "u", "query": "select 1", "expect": { "changed": 1 } } }));
     let lines = Lines {
         right: b"\x07\0\0\x01\0\x01\0\x02\0\0\0".to_vec(),
         ..lines

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, With, counted, echo, spec};
+use common::{Accepting, With, counted, echo, of_json, of_url, spec};
 use lasthop_load::{
     at_once,
     engine::{Case, CaseError},
@@ -25,7 +25,6 @@ use lasthop_protocol::{
     http::{Http, HttpExpect},
     several::{Order, REQUESTS_MAX, Several, Weighted},
     spec::Spec,
-    url::{UrlOptions, parse},
     wire::TrialPhases,
 };
 use lasthop_trial::{
@@ -34,20 +33,15 @@ use lasthop_trial::{
     options::{Arrivals, Engine, Model, OpenLoop, Reuse},
     result::ErrorClass,
 };
+use serde_json::json;
 use socket2::Socket;
 
 fn http(body: &str) -> Protocol {
-    let (_, protocol) = parse("http://127.0.0.1/", &UrlOptions::default()).unwrap();
-    let http = protocol.get::<Http>().unwrap().clone();
-    Protocol::from(Http {
-        method: "POST".into(),
-        body: body.into(),
-        ..http
-    })
+    of_json(json!({ "http": { "method": "POST", "path": "/", "body": body, "expect": { "status": 200 } } }))
 }
 
 fn postgres() -> Protocol {
-    parse("postgres://u@127.0.0.1/d", &UrlOptions::default()).unwrap().1
+    of_url("postgres://u@127.0.0.1/d")
 }
 
 const NOTICE: &[u8] = b"N\0\0\0\x0cMhallo\0\0";

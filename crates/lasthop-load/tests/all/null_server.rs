@@ -4,68 +4,29 @@ use crate::common;
 
 use std::thread;
 
-use common::{SHORT, With, certificates, run, spec};
+use common::{SHORT, With, certificates, echo, hello, of_json, of_url, run, spec, stream};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script},
     reference, sample,
 };
-use lasthop_protocol::{
-    Protocol,
-    grpc::Grpc,
-    hello::Hello,
-    http::{Http, HttpExpect, HttpVersion},
-    memcached::{Command, Memcached, MemcachedExpect},
-    mysql::{Mysql, MysqlExpect, MysqlMode},
-    postgres::{ChannelBinding, Postgres, PostgresExpect, QueryMode},
-    redis::{Redis, RedisExpect},
-    spec::Spec,
-    stream::{self, Stream},
-};
+use lasthop_protocol::{Protocol, spec::Spec, stream};
 use lasthop_trial::{
     address::{Address, Endpoint, Tls},
     options::Reuse,
 };
+use serde_json::json;
 
 fn http() -> Protocol {
-    let expect = HttpExpect {
-        status: 200,
-        ..HttpExpect::default()
-    };
-    Protocol::from(Http {
-        method: "GET".into(),
-        path: "/".into(),
-        host: "localhost".into(),
-        headers: Vec::new(),
-        hidden: vec![],
-        body: Default::default(),
-        version: HttpVersion::V11,
-        expect,
-    })
+    of_url("http+unix:/s:/")
 }
 
-fn postgres(mode: QueryMode) -> Protocol {
-    Protocol::from(Postgres {
-        user: "u".into(),
-        database: "d".into(),
-        password: Some("secret".into()),
-        query: "select 1".into(),
-        mode,
-        parameters: Vec::new(),
-        expect: PostgresExpect::default(),
-        channel_binding: ChannelBinding::default(),
-        settings: Default::default(),
-    })
+fn postgres(mode: &str) -> Protocol {
+    let postgres = json!({ "user": "u", "database": "d", "password": "secret", "query": "select 1", "mode": mode });
+    of_json(json!({ "postgres": postgres }))
 }
 
 fn redis() -> Protocol {
-    Protocol::from(Redis {
-        command: vec!["GET".into(), "key".into()],
-        expect: RedisExpect::default(),
-        username: None,
-        password: Some("secret".into()),
-        database: 3,
-        protocol: Default::default(),
-    })
+    of_json(json!({ "redis": { "command": ["GET", "key"], "password": "secret", "database": 3 } }))
 }
 
 const HTTP_REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
@@ -158,11 +119,7 @@ fn http_is_replayed() {
 fn streams_of_http_2_are_numbered() {
     let head = b"\0\0\x01\x01\x04\0\0\0\x01\x88";
     let data = b"\0\0\x05\0\x01\0\0\0\x01Hello";
-    let http = http();
-    let protocol = Protocol::from(Http {
-        version: HttpVersion::V2,
-        ..http.get::<Http>().unwrap().clone()
-    });
+    let protocol = of_json(json!({ "http": { "path": "/", "version": "2", "expect": { "status": 200 } } }));
     let (reply, _) = protocol.repeatable([&head[..], data].concat());
     loads(protocol, &reply);
 }
@@ -174,52 +131,36 @@ fn redis_is_replayed() {
 
 #[test]
 fn memcached_is_replayed() {
-    let memcached = |command, value: Option<&str>| {
-        let value = value.map(str::to_owned);
-        Protocol::from(Memcached {
-            command,
-            key: "key".into(),
-            value,
-            expect: MemcachedExpect::Any,
-        })
+    let memcached = |command: &str, value: Option<&str>| {
+        of_json(json!({ "memcached": { "command": command, "key": "key", "value": value } }))
     };
     let hello = b"VALUE key 0 5\r\nHello\r\nEND\r\n";
-    loads(memcached(Command::Get, None), hello);
-    loads(memcached(Command::Get, Some("Hello")), hello);
-    loads(memcached(Command::Set, Some("Hello")), b"STORED\r\n");
+    loads(memcached("get", None), hello);
+    loads(memcached("get", Some("Hello")), hello);
+    loads(memcached("set", Some("Hello")), b"STORED\r\n");
 }
 
 #[test]
 fn raw_bytes_are_replayed() {
     let mut raws = Vec::new();
     for (end, reply) in [
-        (serde_json::json!({ "until": r"\r\n" }), &b"250 OK\r\n"[..]),
-        (
-            serde_json::json!({ "until-then": { "text": r"\n", "then": 2 } }),
-            b"OK\n\n\0",
-        ),
-        (serde_json::json!({ "bytes": 2 }), b"\xd0\0"),
-        (serde_json::json!({ "length-prefix": "2@1le+3" }), b"\0\x01\0!"),
+        (json!({ "until": r"\r\n" }), &b"250 OK\r\n"[..]),
+        (json!({ "until-then": { "text": r"\n", "then": 2 } }), b"OK\n\n\0"),
+        (json!({ "bytes": 2 }), b"\xd0\0"),
+        (json!({ "length-prefix": "2@1le+3" }), b"\0\x01\0!"),
     ] {
         // The server sends twice unasked; a step without a reply goes out with the next step.
-        let silent = serde_json::json!({ "send": "quiet", "end": { "bytes": 0 } });
-        let greeting =
-            serde_json::json!([{}, {}, { "send": "HELO" }, silent, { "send": "GO", "end": { "until": "!!" } }, silent]);
-        for greeting in [serde_json::json!([]), greeting] {
-            let raw = serde_json::json!({ "raw": { "send": "ping", "end": end, "greeting": greeting } });
+        let silent = json!({ "send": "quiet", "end": { "bytes": 0 } });
+        let greeting = json!([{}, {}, { "send": "HELO" }, silent, { "send": "GO", "end": { "until": "!!" } }, silent]);
+        for greeting in [json!([]), greeting] {
+            let raw = json!({ "raw": { "send": "ping", "end": end, "greeting": greeting } });
             raws.push((raw, reply));
         }
     }
-    raws.push((
-        serde_json::json!({ "raw": { "send": "ping", "end": "close" } }),
-        b"pong",
-    ));
-    raws.push((
-        serde_json::json!({ "raw": { "send": "", "end": { "bytes": 5 } } }),
-        b"hello",
-    ));
+    raws.push((json!({ "raw": { "send": "ping", "end": "close" } }), b"pong"));
+    raws.push((json!({ "raw": { "send": "", "end": { "bytes": 5 } } }), b"hello"));
     for (raw, reply) in raws {
-        loads(serde_json::from_value(raw).unwrap(), reply);
+        loads(of_json(raw), reply);
     }
 }
 
@@ -227,15 +168,15 @@ fn raw_bytes_are_replayed() {
 #[test]
 fn messages_of_websocket_are_replayed() {
     let long = [&b"\x82\x7e\x03\xe8"[..], &[7; 1000]].concat();
-    let other = serde_json::json!({ "path": "/", "send": "Hello" });
-    let any = serde_json::json!({ "path": "/", "send": "Hello", "expect": "any" });
-    let greeted = serde_json::json!({ "path": "/", "send": "Hello", "greeting": ["", "init", ""] });
+    let other = json!({ "path": "/", "send": "Hello" });
+    let any = json!({ "path": "/", "send": "Hello", "expect": "any" });
+    let greeted = json!({ "path": "/", "send": "Hello", "greeting": ["", "init", ""] });
     for (parameters, reply) in [
         (other, &b"\x81\x05Hello"[..]),
         (any, &long),
         (greeted, b"\x81\x05Hello"),
     ] {
-        let mut protocol: Protocol = serde_json::from_value(serde_json::json!({ "websocket": parameters })).unwrap();
+        let mut protocol = of_json(json!({ "websocket": parameters }));
         protocol.let_anybody_in();
         loads(protocol, reply);
     }
@@ -243,49 +184,32 @@ fn messages_of_websocket_are_replayed() {
 
 #[test]
 fn postgresql_is_replayed() {
-    loads(postgres(QueryMode::Simple), &simple_reply());
-    loads(postgres(QueryMode::Prepared), &prepared_reply());
+    loads(postgres("simple"), &simple_reply());
+    loads(postgres("prepared"), &prepared_reply());
 }
 
 #[test]
 fn mysql_is_replayed() {
-    let mysql = |mode, parameters| {
-        Protocol::from(Mysql {
-            user: "u".into(),
-            database: "d".into(),
-            password: Some("secret".into()),
-            cleartext: false,
-            query: "select 1".into(),
-            mode,
-            parameters,
-            expect: MysqlExpect::default(),
-        })
+    let mysql = |mode: &str, parameters: &[&str]| {
+        of_json(json!({ "mysql": {
+            "user": "u", "database": "d", "password": "secret", "query": "select 1", "mode": mode, "parameters": parameters
+        } }))
     };
     let column = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x011\0\x0c\x3f\0\x01\0\0\0\x03\x81\0\0\0\0";
     let end = b"\x07\0\0\x04\xfe\0\0\x02\0\0\0";
-    loads(
-        mysql(MysqlMode::Simple, vec![]),
-        &[&column[..], b"\x02\0\0\x03\x011", end].concat(),
-    );
+    loads(mysql("simple", &[]), &[&column[..], b"\x02\0\0\x03\x011", end].concat());
     let binary = [&column[..], b"\x06\0\0\x03\0\0\x01\0\0\0", end].concat();
-    loads(mysql(MysqlMode::Prepared, vec![]), &binary);
-    loads(mysql(MysqlMode::Prepared, vec!["7".into(), "8".into()]), &binary);
+    loads(mysql("prepared", &[]), &binary);
+    loads(mysql("prepared", &["7", "8"]), &binary);
 }
 
 /// Each reply carries the stream of its request.
 #[test]
 fn calls_of_grpc_are_numbered() {
-    let (method, host) = ("a.B/C".to_owned(), "h".to_owned());
-    let grpc = Grpc {
-        method,
-        host,
-        size: 70_000,
-        ..Grpc::default()
-    };
     let head = b"\0\0\x14\x01\x04\0\0\0\x01\x88\x0f\x10\x10application/grpc";
     let data = b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x03\x0a\x01a";
     let trailers = b"\0\0\x0f\x01\x05\0\0\0\x01\x00\x0bgrpc-status\x010";
-    let protocol = Protocol::from(grpc);
+    let protocol = of_json(json!({ "grpc": { "method": "a.B/C", "host": "h", "size": 70_000 } }));
     let (reply, _) = protocol.repeatable([&head[..], data, trailers].concat());
     loads(protocol, &reply);
 }
@@ -294,28 +218,17 @@ fn calls_of_grpc_are_numbered() {
 #[test]
 fn own_protocols_are_replayed() {
     let bytes: Vec<u8> = (0..100_000).map(stream::pattern).collect();
-    loads(
-        Protocol::from(Stream {
-            size: 100_000,
-            chunk: 4096,
-        }),
-        &bytes,
-    );
-    loads(
-        Protocol::from(Hello {
-            expect: "Hello there!".into(),
-        }),
-        b"Hello there!",
-    );
+    loads(stream(100_000, 4096), &bytes);
+    loads(hello(), b"Hello there!");
     // The first message has the number 1, because each connection numbers its own.
     let first = {
-        let spec = spec(&Endpoint::plain(Address::Abstract("x".into())), common::echo(64));
+        let spec = spec(&Endpoint::plain(Address::Abstract("x".into())), echo(64));
         let mut one = spec.factory().exchange();
         one.reset();
         one.begin();
         one.request().to_vec()
     };
-    loads(common::echo(64), &first);
+    loads(echo(64), &first);
 }
 
 /// Thousands of connections on the server's one thread, over each kind of socket.
@@ -333,7 +246,7 @@ fn many_connections_are_served_by_one_thread() {
         for (protocol, reply) in [
             (http(), HTTP_REPLY.to_vec()),
             (redis(), REDIS_REPLY.to_vec()),
-            (postgres(QueryMode::Simple), simple_reply()),
+            (postgres("simple"), simple_reply()),
         ] {
             let base = spec(&Endpoint::plain(address.clone()), protocol);
             drive(&base.connections(2000), None, &reply);

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Certificates, SHORT, With, certificates, for_ms, run, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, parameters, run, spec};
 use lasthop_load::engine::Case;
 use lasthop_protocol::{
     mysql::{Mysql, MysqlExpect, MysqlMode},
@@ -204,19 +204,10 @@ impl Mariadb {
 
 fn query(user: &str, query: &str, mode: MysqlMode) -> Mysql {
     Mysql {
-        user: user.into(),
-        database: String::new(),
         password: (user != "open").then(|| PASSWORD.to_owned()),
-        cleartext: false,
         query: query.into(),
         mode,
-        parameters: vec![],
-        expect: MysqlExpect {
-            columns: Some(1),
-            rows: Some(1),
-            first: Some("1".into()),
-            ..MysqlExpect::default()
-        },
+        ..parameters(&format!("mysql://{user}@127.0.0.1"))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Certificates, SHORT, With, certificates, for_ms, run, servers, skip, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, parameters, run, servers, skip, spec};
 use lasthop_load::{
     engine::{Case, supervised},
     reference,
@@ -218,10 +218,7 @@ fn get(expect: RedisExpect) -> Redis {
     Redis {
         command: vec!["GET".into(), "greeting".into()],
         expect,
-        username: None,
-        password: Some("secret".into()),
-        database: 0,
-        protocol: Default::default(),
+        ..parameters("redis://:secret@127.0.0.1")
     }
 }
 
@@ -305,7 +302,6 @@ fn redis_errors_have_their_class() {
     assert!(
         prepare(Redis {
             database: 99,
-            protocol: Default::default(),
             ..get(RedisExpect::Success)
         })
         .cause
@@ -591,19 +587,14 @@ impl PostgresServer {
 
 fn query(user: &str, query: &str, mode: QueryMode) -> Postgres {
     Postgres {
-        user: user.into(),
-        database: "postgres".into(),
-        password: Some("secret".into()),
         query: query.into(),
         mode,
-        parameters: vec![],
         expect: PostgresExpect {
             rows: Some(1),
             tag: Some("SELECT 1".into()),
             ..PostgresExpect::default()
         },
-        channel_binding: ChannelBinding::default(),
-        settings: Default::default(),
+        ..parameters(&format!("postgres://{user}:secret@127.0.0.1/postgres"))
     }
 }
 
@@ -973,14 +964,9 @@ impl NginxServer {
 
 fn http(path: &str, version: HttpVersion, expect: HttpExpect) -> Http {
     Http {
-        method: "GET".into(),
-        path: path.into(),
-        host: "lasthop.test".into(),
-        headers: vec![],
-        hidden: vec![],
-        body: Default::default(),
         version,
         expect,
+        ..parameters(&format!("http+unix:/s:{path}"))
     }
 }
 

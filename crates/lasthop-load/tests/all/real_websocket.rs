@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Certificates, SHORT, With, certificates, for_ms, run, spec};
+use common::{Certificates, SHORT, With, certificates, for_ms, parameters, run, spec};
 use lasthop_load::reference;
 use lasthop_protocol::{
     escaped::Escaped,
@@ -168,16 +168,10 @@ impl Websockets {
 
 fn asking(path: &str, message: &[u8]) -> Websocket {
     Websocket {
-        path: path.to_owned(),
-        host: "lasthop.test".to_owned(),
         headers: vec![("Sec-WebSocket-Protocol".to_owned(), "none, chat".to_owned())],
-        hidden: Vec::new(),
-        key: None,
-        greeting: Vec::new(),
         send: Some(Escaped(message.to_vec())),
         size: None,
-        binary: false,
-        expect: WebsocketExpect::Echo,
+        ..parameters(&format!("ws+unix:/s:{path}"))
     }
 }
 

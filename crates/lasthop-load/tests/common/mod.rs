@@ -16,7 +16,15 @@ use lasthop_load::{
     engine::{Case, CaseError},
     serve::{Pattern, ServeSpec, ServeTls, Server, Stopper},
 };
-use lasthop_protocol::{Protocol, echo::Echo, hello::Hello, spec::Spec, stream::Stream, wire::TrialPhases};
+use lasthop_protocol::{
+    Protocol, ProtocolSpec,
+    echo::Echo,
+    hello::Hello,
+    spec::Spec,
+    stream::Stream,
+    url::{UrlOptions, parse},
+    wire::TrialPhases,
+};
 use lasthop_trial::{
     address::{Address, Endpoint, Tls, Transport},
     options::{Engine, Model, Reuse, Timeouts},
@@ -178,6 +186,21 @@ pub fn lengths_of(protocol: &Protocol, said_first: &[u8]) -> [usize; 2] {
     exchange.greet(said_first, &mut greeting).unwrap();
     exchange.begin();
     [greeting.len(), exchange.request().len()]
+}
+
+/// A protocol as `lasthop load` reads its URL.
+pub fn of_url(url: &str) -> Protocol {
+    parse(url, &UrlOptions::default()).unwrap().1
+}
+
+/// A protocol as an experiment names it.
+pub fn of_json(protocol: serde_json::Value) -> Protocol {
+    serde_json::from_value(protocol).unwrap()
+}
+
+/// The parameters of a protocol's URL.
+pub fn parameters<T: ProtocolSpec + Clone>(url: &str) -> T {
+    of_url(url).get::<T>().unwrap().clone()
 }
 
 pub fn hello() -> Protocol {
