@@ -3,6 +3,8 @@
 //! With 2,000 simulated runs, each figure has a standard error of 0.5 percentage points. The seeds are fixed, so that a
 //! figure changes only with the method.
 
+use crate::draws::{normal, student, within};
+
 use lasthop_stats::{
     Estimate, Grouped, Interval, Resampling,
     grouped::BlockValue,
@@ -16,20 +18,10 @@ use lasthop_stats::{
 
 const RUNS: u64 = 2_000;
 
-fn normal(draws: &mut Draws) -> f64 {
-    (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
-}
-
-/// Student's t with four degrees of freedom: one block in fifty is more than 3.7 from 0.
-fn heavy(draws: &mut Draws) -> f64 {
-    let squares: f64 = (0..4).map(|_| normal(draws).powi(2)).sum();
-    normal(draws) / (squares / 4.0).sqrt()
-}
-
 /// Blocks around 0, with the luck of the round, whose standard deviation is `between`.
 fn round(draws: &mut Draws, blocks: usize, between: f64) -> Vec<f64> {
     let luck = between * normal(draws);
-    (0..blocks).map(|_| luck + heavy(draws)).collect()
+    (0..blocks).map(|_| luck + student::<4>(draws)).collect()
 }
 
 fn resampling(seed: u64) -> Resampling {
@@ -61,13 +53,6 @@ fn coverage(truth: f64, mut run: impl FnMut(&mut Draws, Resampling) -> Interval)
         .filter(|&number| run(&mut draws, resampling(number)).contains(truth))
         .count();
     100.0 * hits as f64 / RUNS as f64
-}
-
-fn within(what: &str, percent: f64, low: f64, high: f64) {
-    assert!(
-        percent >= low && percent <= high,
-        "{what}: {percent:.1} % is not within {low} to {high} %"
-    );
 }
 
 #[test]
@@ -356,7 +341,7 @@ fn totals_round(draws: &mut Draws) -> Vec<[Totals; 2]> {
         .map(|_| {
             let mut block = |scale: f64| {
                 let requests = 1_000.0 + 800.0 * draws.unit();
-                Totals::of(scale * requests * (0.1 * heavy(draws)).exp(), requests)
+                Totals::of(scale * requests * (0.1 * student::<4>(draws)).exp(), requests)
             };
             [20.0 * luck, 25.0].map(&mut block)
         })
@@ -391,7 +376,7 @@ fn slopes_are_covered() {
 fn line_round(draws: &mut Draws) -> Vec<f64> {
     let slope = 3.0 + 0.2 * normal(draws);
     let block = |draws: &mut Draws| {
-        line(&[1.0, 2.0].map(|x| (x, 5.0 + slope * x + 0.3 * heavy(draws))))
+        line(&[1.0, 2.0].map(|x| (x, 5.0 + slope * x + 0.3 * student::<4>(draws))))
             .unwrap()
             .slope
     };

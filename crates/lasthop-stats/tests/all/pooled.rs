@@ -1,5 +1,7 @@
 //! Simulated coverage of intervals for several machines, in fleets with few rounds each.
 
+use crate::draws::{normal, squares, within};
+
 use lasthop_stats::{
     Estimate,
     pooled::{Kinds, Pooled, kinds, pool},
@@ -10,13 +12,9 @@ const FLEETS: u32 = 2_000;
 /// Degrees of freedom of a run with seven rounds.
 const FREEDOM: u32 = 6;
 
-fn normal(draws: &mut Draws) -> f64 {
-    (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
-}
-
 /// A machine whose estimate scatters by `error`, which is itself estimated from few rounds.
 fn machine(draws: &mut Draws, truth: f64, error: f64) -> Estimate {
-    let squares: f64 = (0..FREEDOM).map(|_| normal(draws).powi(2)).sum();
+    let squares = squares(draws, FREEDOM);
     Estimate {
         value: truth + error * normal(draws),
         standard_error: error * (squares / f64::from(FREEDOM)).sqrt(),
@@ -36,13 +34,6 @@ fn fleet(draws: &mut Draws, machines: u32, between: f64) -> Vec<Estimate> {
 fn percent(mut holds: impl FnMut(&mut Draws) -> bool) -> f64 {
     let mut draws = Draws::new(1_982);
     100.0 * f64::from((0..FLEETS).map(|_| u32::from(holds(&mut draws))).sum::<u32>()) / f64::from(FLEETS)
-}
-
-fn within(what: &str, percent: f64, low: f64, high: f64) {
-    assert!(
-        (low..=high).contains(&percent),
-        "{what}: {percent:.1} % is not within {low} to {high} %"
-    );
 }
 
 fn of_fleets(machines: u32, between: f64, holds: impl Fn(&Pooled, &mut Draws) -> bool) -> f64 {

@@ -1,13 +1,11 @@
 //! Simulated coverage of the ranges for another machine, in sets of experiments.
 
+use crate::draws::{normal, squares};
+
 use lasthop_stats::{moderated::Scatter, random::Draws};
 
 const SETS: u32 = 60;
 const QUANTITIES: u32 = 200;
-
-fn normal(draws: &mut Draws) -> f64 {
-    (-2.0 * draws.unit().ln()).sqrt() * (2.0 * std::f64::consts::PI * draws.unit()).cos()
-}
 
 /// A simulated world: the scatter of quantities, and the part that they have in common on a machine.
 #[derive(Clone, Copy)]
@@ -31,10 +29,7 @@ fn held(world: World, machines: u32) -> [f64; 2] {
             let common = 0.02 + 0.1 * truth.abs();
             let deviation = match world.freedom {
                 None => common,
-                Some(freedom) => {
-                    let squares: f64 = (0..freedom).map(|_| normal(draws).powi(2)).sum();
-                    common * (f64::from(freedom) / squares).sqrt()
-                }
+                Some(freedom) => common * (f64::from(freedom) / squares(draws, freedom)).sqrt(),
             };
             let values: Vec<f64> = shifts
                 .iter()
