@@ -11,7 +11,7 @@ use lasthop_load::{
 };
 use lasthop_protocol::{Protocol, spec::Spec, stream};
 use lasthop_trial::{
-    address::{Address, Endpoint, Tls},
+    address::{Address, Endpoint},
     options::Reuse,
 };
 use serde_json::json;
@@ -85,13 +85,7 @@ fn loads(protocol: Protocol, reply: &[u8]) {
     let files = certificates(folder.path());
     let tcp = Address::Tcp("127.0.0.1:0".parse().unwrap());
     let unix = Address::Unix(folder.path().join("s"));
-    let tls = Tls {
-        authority: Some(files.authority.clone()),
-        server_name: "lasthop.test".to_owned(),
-        resumption: false,
-        insecure: false,
-    };
-    for (address, tls) in [(tcp.clone(), None), (unix, None), (tcp, Some(tls))] {
+    for (address, tls) in [(tcp.clone(), None), (unix, None), (tcp, Some(files.tls()))] {
         let pem = tls.is_some().then(|| (files.certificate.clone(), files.key.clone()));
         let base = spec(&Endpoint { address, tls }, protocol.clone());
         for (reuse, connections, pipeline) in [

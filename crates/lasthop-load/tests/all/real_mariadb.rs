@@ -3,14 +3,13 @@
 
 use crate::{
     common,
-    real_servers::{check_auth, program},
+    real_servers::{check_auth, command, free_port, hand_over, program, said, tcp, unprivileged},
 };
 
 use std::{
     fs,
-    net::TcpListener,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    process::{Child, Command, Stdio},
+    os::unix::fs::PermissionsExt,
+    process::Child,
     time::{Duration, Instant},
 };
 
@@ -44,29 +43,9 @@ impl Drop for Mariadb {
     }
 }
 
-/// Runs MariaDB as `nobody` instead of root, which it refuses.
-fn unprivileged(command: &mut Command) -> &mut Command {
-    // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 {
-        command.uid(65534).gid(65534)
-    } else {
-        command
-    }
-}
-
-fn said(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
 /// An account for each method. The kernel vouches for this user's account, which may do anything.
 fn accounts() -> String {
-    let me = said(Command::new("id").arg("-un"));
+    let me = said(&mut command("id -un"));
     format!(
         "CREATE DATABASE lasthop;\n\
          CREATE OR REPLACE USER '{me}'@'localhost' IDENTIFIED VIA unix_socket;\n\
@@ -85,56 +64,26 @@ fn mariadb() -> Option<Mariadb> {
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 {
-        for path in [folder.path(), &data, &files.key] {
-            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
-        }
-    }
+    hand_over(&[folder.path(), &data, &files.key]);
+    let at = folder.path().display();
     // At its start a server removes all temporary tables that it finds, even those of other servers.
-    let temporary = format!("--tmpdir={}", folder.path().display());
-    let mut init = Command::new("mariadb-install-db");
-    init.args([
-        "--no-defaults",
-        "--skip-test-db",
-        "--skip-name-resolve",
-        "--innodb-log-file-size=4M",
-    ]);
-    said(unprivileged(
-        init.arg(format!("--datadir={}", data.display()))
-            .arg(&temporary)
-            .current_dir(folder.path()),
-    ));
+    let options =
+        format!("--no-defaults --skip-name-resolve --innodb-log-file-size=4M --tmpdir={at} --datadir={at}/data");
+    let mut init = command(&format!("mariadb-install-db {options} --skip-test-db"));
+    said(unprivileged(&mut init).current_dir(folder.path()));
     fs::write(folder.path().join("accounts.sql"), accounts()).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new("/usr/sbin/mariadbd");
-    command.args([
-        "--no-defaults",
-        "--bind-address=127.0.0.1",
-        "--skip-name-resolve",
-        "--max-allowed-packet=64M",
-        &temporary,
-    ]);
-    command.args([
-        "--plugin-load-add=auth_ed25519",
-        "--innodb-use-native-aio=OFF",
-        "--innodb-log-file-size=4M",
-    ]);
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    for (option, value) in [
-        ("datadir", path("data")),
-        ("socket", path("s")),
-        ("init-file", path("accounts.sql")),
-        ("port", port.to_string()),
-        ("ssl-cert", files.certificate.display().to_string()),
-        ("ssl-key", files.key.display().to_string()),
-    ] {
-        command.arg(format!("--{option}={value}"));
-    }
+    let port = free_port();
+    let mut server = command(&format!(
+        "/usr/sbin/mariadbd {options} --bind-address=127.0.0.1 --port={port} --socket={at}/s --max-allowed-packet=64M \
+         --plugin-load-add=auth_ed25519 --innodb-use-native-aio=OFF --init-file={at}/accounts.sql \
+         --ssl-cert={at}/cert.pem --ssl-key={at}/key.pem"
+    ));
     let log = fs::File::create(folder.path().join("log")).unwrap();
-    command.stdout(Stdio::null()).stderr(log).current_dir(folder.path());
+    let child = unprivileged(server.stderr(log).current_dir(folder.path()))
+        .spawn()
+        .unwrap();
     let mut server = Mariadb {
-        child: unprivileged(&mut command).spawn().unwrap(),
+        child,
         folder,
         files,
         port,
@@ -163,18 +112,12 @@ impl Mariadb {
     }
 
     fn tcp(&self) -> Endpoint {
-        Endpoint::plain(Address::Tcp(format!("127.0.0.1:{}", self.port).parse().unwrap()))
+        Endpoint::plain(tcp(self.port))
     }
 
     fn secure(&self, plain: Endpoint) -> Endpoint {
-        let authority = Some(self.files.authority.clone());
         Endpoint {
-            tls: Some(Tls {
-                authority,
-                server_name: "lasthop.test".into(),
-                resumption: false,
-                insecure: false,
-            }),
+            tls: Some(self.files.tls()),
             ..plain
         }
     }
@@ -190,10 +133,11 @@ impl Mariadb {
 
     /// The server's own counter, read by its own client, which connects once and selects nothing.
     fn counter(&self, name: &str) -> u64 {
-        let mut client = Command::new("mariadb");
-        client.args(["--no-defaults", "--batch", "--skip-column-names", "--execute"]);
-        client.arg(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'"));
-        let line = said(client.arg(format!("--socket={}", self.folder.path().join("s").display())));
+        let at = self.folder.path().display();
+        let mut client = command(&format!(
+            "mariadb --no-defaults --socket={at}/s --batch --skip-column-names --execute"
+        ));
+        let line = said(client.arg(format!("SHOW GLOBAL STATUS WHERE Variable_name = '{name}'")));
         line.split_whitespace()
             .nth(1)
             .unwrap_or_else(|| panic!("{name}: {line}"))
@@ -306,7 +250,7 @@ fn mariadb_lets_in_by_every_method() {
         assert!(cause.contains("error 1044") || cause.contains("error 1049"), "{cause}");
     }
     // The kernel tells who this is.
-    let me = said(Command::new("id").arg("-un"));
+    let me = said(&mut command("id -un"));
     right(
         &server.unix(),
         &Mysql {
@@ -326,7 +270,7 @@ fn mariadb_lets_in_by_every_method() {
 #[test]
 fn mariadb_results_are_checked() {
     let Some(server) = mariadb() else { return };
-    let me = said(Command::new("id").arg("-un"));
+    let me = said(&mut command("id -un"));
     let endpoint = server.unix();
     let right = |mysql: &Mysql| {
         let result = run(&spec(&endpoint, mysql.clone()), for_ms(100)).unwrap_or_else(|error| panic!("{error}"));
@@ -430,7 +374,7 @@ fn mariadb_results_are_checked() {
 #[test]
 fn mariadb_errors_are_counted_by_class_and_keep_the_connection() {
     let Some(server) = mariadb() else { return };
-    let me = said(Command::new("id").arg("-un"));
+    let me = said(&mut command("id -un"));
     // Right for the two probes and a few more, then an error. Two rows for one value are an error.
     let sql = "select if((select nextval(counted)) < 9, 1, (select 1 union select 2))";
     let mysql = |text: &str| Mysql {

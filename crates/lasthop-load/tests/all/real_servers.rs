@@ -83,13 +83,61 @@ pub fn wait_until(child: &mut Child, what: &str, mut check: impl FnMut() -> bool
     }
 }
 
-pub fn tls(files: &Certificates) -> Tls {
-    Tls {
-        authority: Some(files.authority.clone()),
-        server_name: "lasthop.test".to_owned(),
-        resumption: false,
-        insecure: false,
+/// A program with its arguments, none of which has a space. Nothing that it writes is shown.
+pub fn command(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// What a command prints; fails if the command does.
+pub fn said(command: &mut Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Runs a database as `nobody` instead of root, which it refuses.
+pub fn unprivileged(command: &mut Command) -> &mut Command {
+    if is_root() {
+        command.uid(65534).gid(65534)
+    } else {
+        command
     }
+}
+
+/// Gives files to the user that `unprivileged` runs a command as.
+pub fn hand_over(paths: &[&Path]) {
+    if is_root() {
+        for path in paths {
+            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    // SAFETY: asks for the user, without side effects.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A port of IPv4's loopback.
+pub fn tcp(port: u16) -> Address {
+    Address::Tcp((std::net::Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// A port of IPv6's loopback.
+fn six(port: u16) -> Address {
+    Address::Tcp((std::net::Ipv6Addr::LOCALHOST, port).into())
 }
 
 pub fn everything(base: &Spec) -> Vec<Spec> {
@@ -133,34 +181,13 @@ fn redis() -> Option<RedisServer> {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path());
     let (port, tls_port) = (free_port(), free_port());
-    let path = |path: &Path| path.display().to_string();
-    let mut child = Command::new(program)
-        .args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "::1",
-            "--unixsocket",
-            &path(&folder.path().join("s")),
-        ])
-        .args(["--save", "", "--requirepass", "secret", "--dir", &path(folder.path())])
-        .args([
-            "--tls-port",
-            &tls_port.to_string(),
-            "--tls-auth-clients",
-            "no",
-            "--tls-ca-cert-file",
-        ])
-        .args([
-            path(&files.authority),
-            "--tls-cert-file".into(),
-            path(&files.certificate),
-        ])
-        .args(["--tls-key-file".to_owned(), path(&files.key)])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let (program, at) = (program.display(), folder.path().display());
+    let line = format!(
+        "{program} --port {port} --bind 127.0.0.1 ::1 --unixsocket {at}/s --dir {at} --requirepass secret \
+         --tls-port {tls_port} --tls-auth-clients no --tls-ca-cert-file {at}/ca.pem --tls-cert-file {at}/cert.pem \
+         --tls-key-file {at}/key.pem --save"
+    );
+    let mut child = command(&line).arg("").spawn().unwrap();
     let socket = folder.path().join("s");
     wait_until(&mut child, "redis-server", || UnixStream::connect(&socket).is_ok());
     let server = RedisServer {
@@ -196,22 +223,16 @@ impl RedisServer {
     }
 
     fn endpoints(&self) -> Vec<Endpoint> {
-        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
             Endpoint::plain(Address::Unix(self.socket())),
             Endpoint::plain(tcp(self.server.port)),
             Endpoint::plain(six(self.server.port)),
             Endpoint {
                 address: tcp(self.tls_port),
-                tls: Some(tls(&self.files)),
+                tls: Some(self.files.tls()),
             },
         ]
     }
-}
-
-/// A port of IPv6's loopback.
-fn six(port: u16) -> Address {
-    Address::Tcp((std::net::Ipv6Addr::LOCALHOST, port).into())
 }
 
 fn get(expect: RedisExpect) -> Redis {
@@ -323,31 +344,25 @@ fn memcached(address: impl Fn(&Path, u16) -> Address, secure: bool) -> Option<Me
     let files = certificates(folder.path());
     let port = free_port();
     let address = address(folder.path(), port);
-    let mut command = Command::new(program);
-    match &address {
-        Address::Tcp(tcp) => command.args(["-l", &tcp.ip().to_string(), "-p", &port.to_string()]),
-        socket => command.args(["-s", &socket.bare()]),
+    let at = folder.path().display();
+    let listen = match &address {
+        Address::Tcp(tcp) => format!("-l {} -p {port}", tcp.ip()),
+        socket => format!("-s {}", socket.bare()),
     };
-    if secure {
-        let options = format!(
-            "ssl_chain_cert={},ssl_key={}",
-            files.certificate.display(),
-            files.key.display()
-        );
-        command.args(["-Z", "-o", &options]);
-    }
+    let tls = if secure {
+        format!("-Z -o ssl_chain_cert={at}/cert.pem,ssl_key={at}/key.pem")
+    } else {
+        String::new()
+    };
     // As root it would drop its rights, and could not enter the folder.
-    command
-        .args(["-u", "root", "-U", "0"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let line = format!("{} {listen} {tls} -u root -U 0", program.display());
+    let mut child = command(&line).spawn().unwrap();
     wait_until(&mut child, "memcached", || {
         lasthop_system::connect(&address, Duration::from_secs(1)).is_ok()
     });
     let endpoint = Endpoint {
         address,
-        tls: secure.then(|| tls(&files)),
+        tls: secure.then(|| files.tls()),
     };
     Some(MemcachedServer {
         server: Server { child, folder, port },
@@ -393,8 +408,8 @@ fn asking(command: Asked, value: Option<&str>) -> Memcached {
 
 #[test]
 fn memcached_counts_what_was_checked() {
-    let tcp = |_: &Path, port: u16| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
-    let unix = |folder: &Path, _: u16| Address::Unix(folder.join("s"));
+    let tcp = |_: &Path, port| tcp(port);
+    let unix = |folder: &Path, _| Address::Unix(folder.join("s"));
     for server in [
         memcached(unix, false),
         memcached(tcp, false),
@@ -477,16 +492,6 @@ const POSTGRES: &[&str] = &[
     "/usr/local/pgsql/bin",
 ];
 
-/// Runs PostgreSQL as `nobody` instead of root, which it refuses.
-fn unprivileged(command: &mut Command) -> &mut Command {
-    // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 {
-        command.uid(65534).gid(65534)
-    } else {
-        command
-    }
-}
-
 struct PostgresServer {
     server: Server,
     files: Certificates,
@@ -498,18 +503,11 @@ fn postgres() -> Option<PostgresServer> {
     let files = certificates(folder.path());
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    // SAFETY: asks for the user, without side effects.
-    if unsafe { libc::geteuid() } == 0 {
-        for path in [folder.path(), &data, &files.key] {
-            std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
-        }
-    }
+    hand_over(&[folder.path(), &data, &files.key]);
     std::fs::set_permissions(&files.key, PermissionsExt::from_mode(0o600)).unwrap();
-    let mut init = Command::new(bin.join("initdb"));
-    init.args(["-U", "lasthop", "-A", "trust", "-N", "--no-instructions", "-D"])
-        .arg(&data);
-    let output = unprivileged(&mut init).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (bin, at) = (bin.display(), folder.path().display());
+    let line = format!("{bin}/initdb -U lasthop -A trust -N --no-instructions -D {at}/data");
+    said(unprivileged(&mut command(&line)).current_dir(folder.path()));
     std::fs::write(
         data.join("pg_hba.conf"),
         "local all lasthop trust\nhost all lasthop 127.0.0.1/32 trust\nhost all lasthop ::1/128 trust\n\
@@ -518,40 +516,15 @@ fn postgres() -> Option<PostgresServer> {
     )
     .unwrap();
     let port = free_port();
-    let mut command = Command::new(bin.join("postgres"));
-    command
-        .arg("-D")
-        .arg(&data)
-        .args(["-h", "127.0.0.1,::1", "-p", &port.to_string(), "-k"])
-        .arg(folder.path());
-    for setting in [
-        "ssl=on",
-        "fsync=off",
-        "max_connections=40",
-        "shared_preload_libraries=pg_stat_statements",
-    ] {
-        command.args(["-c", setting]);
-    }
-    command
-        .arg("-c")
-        .arg(format!("ssl_cert_file={}", files.certificate.display()));
-    command.arg("-c").arg(format!("ssl_key_file={}", files.key.display()));
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .current_dir(folder.path());
-    let mut child = unprivileged(&mut command).spawn().unwrap();
-    let psql = |sql: &str| {
-        let mut psql = Command::new(bin.join("psql"));
-        psql.args(["-U", "lasthop", "-d", "postgres", "-p", &port.to_string(), "-h"])
-            .arg(folder.path());
-        psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-c", sql])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .unwrap()
-            .success()
-    };
+    let line = format!(
+        "{bin}/postgres -D {at}/data -h 127.0.0.1,::1 -p {port} -k {at} -c fsync=off -c max_connections=40 \
+         -c shared_preload_libraries=pg_stat_statements -c ssl=on -c ssl_cert_file={at}/cert.pem \
+         -c ssl_key_file={at}/key.pem"
+    );
+    let mut server = command(&line);
+    let mut child = unprivileged(&mut server).current_dir(folder.path()).spawn().unwrap();
+    let line = format!("{bin}/psql -U lasthop -d postgres -p {port} -h {at} -q -v ON_ERROR_STOP=1 -c");
+    let psql = |sql: &str| command(&line).arg(sql).status().unwrap().success();
     wait_until(&mut child, "postgres", || psql("select 1"));
     for sql in [
         "create role clear login password 'secret'",
@@ -577,10 +550,9 @@ impl PostgresServer {
     }
 
     fn tcp(&self, secure: bool) -> Endpoint {
-        let address = Address::Tcp(format!("127.0.0.1:{}", self.server.port).parse().unwrap());
         Endpoint {
-            address,
-            tls: secure.then(|| tls(&self.files)),
+            address: tcp(self.server.port),
+            tls: secure.then(|| self.files.tls()),
         }
     }
 }
@@ -613,26 +585,11 @@ fn calls(server: &PostgresServer) -> u64 {
 
 /// The number returned by a query.
 fn ask(server: &PostgresServer, sql: &str) -> u64 {
-    let address = server.unix().address;
-    let Address::Unix(path) = address else {
-        unreachable!("a Unix endpoint")
-    };
-    let mut psql = Command::new(program(POSTGRES).unwrap().join("psql"));
-    psql.args([
-        "-U",
-        "lasthop",
-        "-d",
-        "postgres",
-        "-p",
-        &server.server.port.to_string(),
-        "-Atc",
-    ]);
-    psql.arg(sql).arg("-h").arg(path.parent().unwrap());
-    String::from_utf8(psql.output().unwrap().stdout)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap()
+    let bin = program(POSTGRES).unwrap();
+    let Server { folder, port, .. } = &server.server;
+    let (bin, at) = (bin.display(), folder.path().display());
+    let line = format!("{bin}/psql -U lasthop -d postgres -p {port} -h {at} -Atc");
+    said(command(&line).arg(sql)).parse().unwrap()
 }
 
 /// The server's own statistics of a database used only here: connections, and statements of the load. A process reports
@@ -756,7 +713,7 @@ fn postgres_lets_in_by_scram_bound_to_the_channel() {
     let resumed = |resumption| Endpoint {
         tls: Some(Tls {
             resumption,
-            ..tls(&server.files)
+            ..server.files.tls()
         }),
         ..server.tcp(true)
     };
@@ -818,7 +775,7 @@ fn postgres_results_are_checked() {
     let unknown = prepare(query("lasthop", "select x", QueryMode::Extended)).unwrap_err();
     assert!(unknown.cause.contains("SQLSTATE 42703"), "{unknown}");
     let secure = Endpoint {
-        tls: Some(tls(&server.files)),
+        tls: Some(server.files.tls()),
         ..endpoint.clone()
     };
     let protocol = Protocol::from(query("lasthop", "select 1", QueryMode::Simple));
@@ -884,19 +841,8 @@ fn nginx() -> Option<NginxServer> {
         secure(tls_ports[1], "TLSv1.2")
     );
     std::fs::write(folder.path().join("conf"), text).unwrap();
-    let mut child = Command::new(program)
-        .args([
-            "-c",
-            &folder.path().join("conf").display().to_string(),
-            "-p",
-            &at.to_string(),
-            "-e",
-            "/dev/null",
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let line = format!("{} -c {at}/conf -p {at} -e /dev/null", program.display());
+    let mut child = command(&line).spawn().unwrap();
     let socket = folder.path().join("s");
     let mut ports = [&[port][..], &tls_ports, &h2_ports].concat();
     wait_until(&mut child, "nginx", || {
@@ -913,7 +859,6 @@ fn nginx() -> Option<NginxServer> {
 
 impl NginxServer {
     fn endpoints(&self) -> Vec<Endpoint> {
-        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
             Endpoint::plain(Address::Unix(self.server.folder.path().join("s"))),
             Endpoint::plain(tcp(self.server.port)),
@@ -923,24 +868,22 @@ impl NginxServer {
 
     /// Endpoints of HTTP/2.
     fn h2(&self) -> Vec<Endpoint> {
-        let tcp = |port| Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap());
         vec![
             Endpoint::plain(Address::Unix(self.server.folder.path().join("h2"))),
             Endpoint::plain(tcp(self.h2_ports[0])),
             Endpoint {
                 address: tcp(self.h2_ports[1]),
-                tls: Some(tls(&self.files)),
+                tls: Some(self.files.tls()),
             },
         ]
     }
 
     fn secure(&self, index: usize, resumption: bool) -> Endpoint {
-        let address = Address::Tcp(format!("127.0.0.1:{}", self.tls_ports[index]).parse().unwrap());
         Endpoint {
-            address,
+            address: tcp(self.tls_ports[index]),
             tls: Some(Tls {
                 resumption,
-                ..tls(&self.files)
+                ..self.files.tls()
             }),
         }
     }

@@ -7,7 +7,6 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    process::{Command, Stdio},
 };
 
 use common::{Certificates, SHORT, With, certificates, for_ms, parameters, run, spec};
@@ -21,7 +20,7 @@ use lasthop_trial::{
     options::Reuse,
     result::ErrorClass,
 };
-use real_servers::{Server, check, everything, free_port, probes, program, tls, wait_until};
+use real_servers::{Server, check, command, everything, free_port, probes, program, tcp, wait_until};
 
 /// Echoes each message, in other ways on other paths, and counts the messages. Offers compression to clients that ask
 /// for it.
@@ -83,17 +82,9 @@ fn websockets() -> Option<Websockets> {
     let files = certificates(folder.path());
     let [port, tls_port, front, behind] = [(); 4].map(|()| free_port());
     std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
-    let mut child = Command::new(python)
-        .arg(folder.path().join("server.py"))
-        .args([
-            folder.path().display().to_string(),
-            port.to_string(),
-            tls_port.to_string(),
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let at = folder.path().display();
+    let line = format!("{} {at}/server.py {at} {port} {tls_port}", python.display());
+    let mut child = command(&line).spawn().unwrap();
     let socket = folder.path().join("s");
     wait_until(&mut child, "websockets (Debian: python3-websockets)", || {
         TcpStream::connect(("127.0.0.1", tls_port)).is_ok() && UnixStream::connect(&socket).is_ok()
@@ -117,13 +108,8 @@ fn websockets() -> Option<Websockets> {
         to(behind, &format!("unix:{}", socket.display())),
     );
     std::fs::write(nginx_folder.path().join("conf"), text).unwrap();
-    let mut child = Command::new(nginx)
-        .args(["-e", "/dev/null", "-p", &at.to_string(), "-c"])
-        .arg(nginx_folder.path().join("conf"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let line = format!("{} -c {at}/conf -p {at} -e /dev/null", nginx.display());
+    let mut child = command(&line).spawn().unwrap();
     wait_until(&mut child, "nginx", || {
         TcpStream::connect(("127.0.0.1", behind)).is_ok()
     });
@@ -143,12 +129,12 @@ fn websockets() -> Option<Websockets> {
 
 impl Websockets {
     fn endpoints(&self) -> Vec<Endpoint> {
-        let tcp = |port| Endpoint::plain(Address::Tcp(format!("127.0.0.1:{port}").parse().unwrap()));
+        let tcp = |port| Endpoint::plain(tcp(port));
         vec![
             Endpoint::plain(Address::Unix(self.server.folder.path().join("s"))),
             tcp(self.server.port),
             Endpoint {
-                tls: Some(tls(&self.files)),
+                tls: Some(self.files.tls()),
                 ..tcp(self.tls_port)
             },
             tcp(self.nginx.port),

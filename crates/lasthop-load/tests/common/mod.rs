@@ -52,6 +52,18 @@ pub struct Certificates {
     pub key: PathBuf,
 }
 
+impl Certificates {
+    /// How a client trusts them.
+    pub fn tls(&self) -> Tls {
+        Tls {
+            authority: Some(self.authority.clone()),
+            server_name: "lasthop.test".to_owned(),
+            resumption: false,
+            insecure: false,
+        }
+    }
+}
+
 pub fn certificates(folder: &std::path::Path) -> Certificates {
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -109,12 +121,7 @@ impl Running {
         })
         .unwrap();
         let counter = server.counter().map(|address| address.to_string().parse().unwrap());
-        let tls = files.map(|files| Tls {
-            authority: Some(files.authority),
-            server_name: "lasthop.test".to_owned(),
-            resumption: false,
-            insecure: false,
-        });
+        let tls = files.map(|files| files.tls());
         let endpoint = Endpoint {
             address: server.address().clone(),
             tls,
