@@ -11,7 +11,7 @@ const RUNS: u64 = 1_000;
 const TRUTH: f64 = 0.1;
 
 /// A simulated world. Standard deviations are of log ratios.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct World {
     rounds: usize,
     blocks: usize,
@@ -94,107 +94,43 @@ fn simulate(world: &World) -> Seen {
 
 #[test]
 fn locations_are_covered_quiet_and_disturbed() {
+    let sized = |rounds, blocks, luck| World {
+        rounds,
+        blocks,
+        luck,
+        ..QUIET
+    };
+    let bursts = |bursts, world| World { bursts, ..world };
+    let heavy_tails = World {
+        noise: student::<4>,
+        ..QUIET
+    };
+    let cut = World {
+        cut: true,
+        ..sized(5, 12, 0.01)
+    };
     let worlds = [
-        ("quiet", QUIET),
-        (
-            "2 rounds of 6",
-            World {
-                rounds: 2,
-                blocks: 6,
-                ..QUIET
-            },
-        ),
-        (
-            "2 rounds of 2",
-            World {
-                rounds: 2,
-                blocks: 2,
-                ..QUIET
-            },
-        ),
-        (
-            "4 rounds of 2",
-            World {
-                rounds: 4,
-                blocks: 2,
-                ..QUIET
-            },
-        ),
-        (
-            "1 round of 7",
-            World {
-                rounds: 1,
-                blocks: 7,
-                luck: 0.0,
-                ..QUIET
-            },
-        ),
-        (
-            "3 rounds of 4",
-            World {
-                rounds: 3,
-                blocks: 4,
-                ..QUIET
-            },
-        ),
-        (
-            "4 rounds of 4, much luck",
-            World {
-                rounds: 4,
-                blocks: 4,
-                luck: 0.1,
-                ..QUIET
-            },
-        ),
-        (
-            "20 rounds of 10, much luck",
-            World {
-                rounds: 20,
-                luck: 0.1,
-                ..QUIET
-            },
-        ),
-        (
-            "heavy tails",
-            World {
-                noise: student::<4>,
-                ..QUIET
-            },
-        ),
-        ("bursts", World { bursts: 0.2, ..QUIET }),
-        (
-            "bursts, 4 rounds of 8",
-            World {
-                bursts: 0.2,
-                rounds: 4,
-                blocks: 8,
-                ..QUIET
-            },
-        ),
-        ("bursts in every second trial", World { bursts: 0.5, ..QUIET }),
-        (
-            "bursts and autocorrelation",
-            World {
-                bursts: 0.2,
-                memory: 0.7,
-                ..QUIET
-            },
-        ),
-        (
-            "bursts, last round cut short",
-            World {
-                bursts: 0.2,
-                cut: true,
-                rounds: 5,
-                ..QUIET
-            },
-        ),
+        QUIET,
+        sized(2, 6, 0.01),
+        sized(2, 2, 0.01),
+        sized(4, 2, 0.01),
+        sized(1, 7, 0.0),
+        sized(3, 4, 0.01),
+        sized(4, 4, 0.1),
+        sized(20, 12, 0.1),
+        heavy_tails,
+        bursts(0.2, QUIET),
+        bursts(0.2, sized(4, 8, 0.01)),
+        bursts(0.5, QUIET),
+        bursts(0.2, World { memory: 0.7, ..QUIET }),
+        bursts(0.2, cut),
     ];
-    for (name, world) in worlds {
+    for (number, world) in (1..).zip(worlds) {
         let seen = simulate(&world);
-        assert!((92.8..=97.2).contains(&seen.coverage), "{name}: {seen:?}");
+        let what = format!("world {number}, {world:?}: {seen:?}");
+        assert!((92.8..=97.2).contains(&seen.coverage), "{what}");
         // The mean's interval treats rounds as independent.
-        assert!(seen.width < 1.25, "{name}: {seen:?}");
+        assert!(seen.width < 1.25, "{what}");
     }
 }
 
