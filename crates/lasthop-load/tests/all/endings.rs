@@ -12,11 +12,11 @@ use std::{
     },
 };
 
-use common::{Accepting, With, counted, lengths_of, of_json, of_url, some_lost, spec};
+use common::{Accepting, With, counted, lengths_of, of_json, of_url, open, some_lost, spec};
 use lasthop_load::{engine::Case, sample};
 use lasthop_protocol::{Protocol, spec::Spec};
 use lasthop_trial::{
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
+    options::{Arrivals, Engine, Reuse},
     result::{ErrorClass, TrialResult},
 };
 use serde_json::json;
@@ -275,11 +275,7 @@ fn requests_of_a_schedule_are_sent_again_and_counted_once() {
             }
             let server = Ending::start(&script, over_tcp);
             // A request is due before the server has closed.
-            let model = Model::Open(OpenLoop {
-                rate: 100_000.0,
-                arrivals: Arrivals::Constant,
-                seed: 1,
-            });
+            let model = open(100_000.0, Arrivals::Constant);
             let spec = server.spec(1, Engine::Epoll).model(model).connections(2);
             let result = load(&spec);
             assert_eq!(result.error_total(), 0, "{:?}", result.errors);

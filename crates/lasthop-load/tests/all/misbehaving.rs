@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, SHORT, With, for_ms, of_json, run, spec};
+use common::{Accepting, SHORT, With, for_ms, of_json, open, run, spec};
 use lasthop_load::{
     drive,
     engine::{Case, CaseError},
@@ -27,7 +27,7 @@ use lasthop_protocol::{
 };
 use lasthop_trial::{
     address::{Address, Endpoint},
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
+    options::{Arrivals, Engine, Reuse},
     result::{ErrorClass, TrialResult},
 };
 use serde_json::json;
@@ -437,11 +437,7 @@ fn a_connection_closed_between_two_requests_of_an_open_loop_is_opened_again() {
         false => Act::Say(GOOD.into()),
         true => Act::SayAndClose(GOOD.into()),
     });
-    let model = Model::Open(OpenLoop {
-        rate: 10.0,
-        arrivals: Arrivals::Constant,
-        seed: 1,
-    });
+    let model = open(10.0, Arrivals::Constant);
     let mut case = Case::prepare(&spec(server.endpoint(), http()).connections(3).model(model)).unwrap();
     closing.store(true, SeqCst);
     let result = case.trial(TrialPhases::without_warm_up(900_000_000)).unwrap();

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Accepting, With, counted, echo, of_json, of_url, spec};
+use common::{Accepting, With, counted, echo, of_json, of_url, open, spec};
 use lasthop_load::{
     at_once,
     engine::{Case, CaseError},
@@ -30,7 +30,7 @@ use lasthop_protocol::{
 use lasthop_trial::{
     address::{Endpoint, Tls},
     failure::Failure,
-    options::{Arrivals, Engine, Model, OpenLoop, Reuse},
+    options::{Arrivals, Engine, Model, Reuse},
     result::ErrorClass,
 };
 use serde_json::json;
@@ -237,15 +237,10 @@ fn a_connect_that_nobody_accepts_ends_when_it_is_told_to() {
 
 #[test]
 fn a_load_that_is_told_to_end_does_not_wait_for_a_silent_server() {
-    let open = Model::Open(OpenLoop {
-        rate: 1000.0,
-        arrivals: Arrivals::Constant,
-        seed: 1,
-    });
     for (engine, connections, model) in [
         (Engine::Blocking, 1, Model::Closed),
         (Engine::Epoll, 3, Model::Closed),
-        (Engine::Epoll, 2, open),
+        (Engine::Epoll, 2, open(1000.0, Arrivals::Constant)),
     ] {
         for reuse in [Reuse::KeepAlive, Reuse::PerRequest] {
             let (serve, asked) = answering(b"", 10);

@@ -2,26 +2,18 @@
 
 use crate::common;
 
-use common::{Running, SHORT, With, counted, echo, hello, run, spec};
+use common::{Running, SHORT, With, counted, echo, hello, open, run, spec};
 use lasthop_load::serve::Pattern;
 use lasthop_protocol::wire::TrialPhases;
 use lasthop_trial::{
     address::Transport,
-    options::{Arrivals, Model, OpenLoop, Reuse},
+    options::{Arrivals, Reuse},
 };
 
 const PHASES: TrialPhases = TrialPhases {
     warm_up_ns: 10_000_000,
     measure_ns: 200_000_000,
 };
-
-fn open(rate: f64, arrivals: Arrivals) -> Model {
-    Model::Open(OpenLoop {
-        rate,
-        arrivals,
-        seed: 1,
-    })
-}
 
 #[test]
 fn every_scheduled_request_is_sent_and_answered() {

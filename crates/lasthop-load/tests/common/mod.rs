@@ -27,7 +27,7 @@ use lasthop_protocol::{
 };
 use lasthop_trial::{
     address::{Address, Endpoint, Tls, Transport},
-    options::{Engine, Model, Reuse, Timeouts},
+    options::{Arrivals, Engine, Model, OpenLoop, Reuse, Timeouts},
     result::{ErrorClass, TrialResult},
 };
 pub use skip::{servers, skip};
@@ -147,6 +147,14 @@ impl Drop for Running {
 
 pub fn spec(endpoint: &Endpoint, protocol: impl Into<Protocol>) -> Spec {
     Spec::new(endpoint.clone(), protocol.into()).timeouts_ms(3_000, 3_000)
+}
+
+pub fn open(rate: f64, arrivals: Arrivals) -> Model {
+    Model::Open(OpenLoop {
+        rate,
+        arrivals,
+        seed: 1,
+    })
 }
 
 macro_rules! setters {
