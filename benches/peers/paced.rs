@@ -1,8 +1,6 @@
 //! The open loop: lasthop's lag at half of the closed loop's throughput, and the latencies that other tools report at
 //! that rate.
 
-use std::process::Command;
-
 use lasthop_stats::random::Draws;
 use serde_json::Value;
 
@@ -13,7 +11,7 @@ use crate::{
     scenario::Server,
     server::Servers,
     special, table,
-    tool::{self, find, time_after},
+    tool::{self, command, find, time_after},
 };
 
 /// Seconds of a run. A stall of the machine hits one run, so most short runs see none.
@@ -105,10 +103,9 @@ impl Schedule<'_> {
     }
 
     fn floor(&self, connections: &str) -> Result<Value, String> {
-        let mut command = Command::new(&self.settings.floor);
-        command.args(["http", &self.address, connections, &format!("seconds={RUN_SECONDS}")]);
-        command.args([format!("rate={}", self.rate), format!("arrivals={}", self.arrivals)]);
-        let ran = tool::run(&mut command, 1)?;
+        let (address, rate, arrivals) = (&self.address, self.rate, self.arrivals);
+        let line = format!("http {address} {connections} seconds={RUN_SECONDS} rate={rate} arrivals={arrivals}");
+        let ran = tool::run(&mut command(&self.settings.floor, &line), 1)?;
         ran.ended?;
         serde_json::from_str(&ran.output).map_err(|error| error.to_string())
     }
@@ -243,9 +240,8 @@ fn lasthop(settings: &Settings, _: &Servers, url: &str, _: bool, rate: f64) -> F
 }
 
 fn wrk2(_: &Settings, _: &Servers, url: &str, _: bool, rate: f64) -> Found {
-    let mut command = Command::new(find("wrk2").unwrap_or_default());
-    command.args(["-t1", "-c10", "-d2s", "-L", &format!("-R{rate}"), url]);
-    let ran = tool::run(&mut command, 1)?;
+    let line = format!("-t1 -c10 -d2s -L -R{rate} {url}");
+    let ran = tool::run(&mut command(find("wrk2").unwrap_or_default(), &line), 1)?;
     ran.ended?;
     let line = |mark: &str| time_after(&ran.output, mark).ok_or_else(|| ran.output.clone());
     let reached = tool::number_after(&ran.output, "Requests/sec:").ok_or_else(|| ran.output.clone())?;
@@ -253,26 +249,15 @@ fn wrk2(_: &Settings, _: &Servers, url: &str, _: bool, rate: f64) -> Found {
 }
 
 fn oha(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> Found {
-    let mut command = Command::new(find("oha").unwrap_or_default());
-    command.args([
-        "--no-tui",
-        "--output-format",
-        "json",
-        "-z",
-        "2s",
-        "-c",
-        "10",
-        "--latency-correction",
-    ]);
-    command.args(["-q", &rate.to_string()]).env("TOKIO_WORKER_THREADS", "1");
-    match unix {
-        true => command
-            .arg("--unix-socket")
-            .arg(servers.socket(Server::Http))
-            .arg("http://localhost/"),
-        false => command.arg(url),
+    let address = match unix {
+        true => format!(
+            "--unix-socket {} http://localhost/",
+            servers.socket(Server::Http).display()
+        ),
+        false => url.to_owned(),
     };
-    let ran = tool::run(&mut command, 1)?;
+    let line = format!("-z 2s -c 10 --latency-correction -q {rate} {address}");
+    let ran = tool::run(&mut tool::oha(&line), 1)?;
     ran.ended?;
     let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
     let of = |key: &str| figures["latencyPercentiles"][key].as_f64().unwrap_or(f64::INFINITY) * 1e6;
@@ -285,33 +270,20 @@ fn oha(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> Fou
 
 fn vegeta(_: &Settings, servers: &Servers, url: &str, unix: bool, rate: f64) -> Found {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let (targets, results) = (folder.path().join("targets"), folder.path().join("results"));
+    let at = folder.path().display();
     let target = if unix { "http://localhost/" } else { url };
-    std::fs::write(&targets, format!("GET {target}\n")).map_err(|error| error.to_string())?;
+    std::fs::write(folder.path().join("targets"), format!("GET {target}\n")).map_err(|error| error.to_string())?;
     let program = find("vegeta").unwrap_or_default();
-    let mut command = Command::new(&program);
-    command.args([
-        "attack",
-        "-duration",
-        "2s",
-        "-workers",
-        "10",
-        "-max-workers",
-        "10",
-        "-connections",
-        "10",
-    ]);
-    command
-        .arg(format!("-rate={rate}"))
-        .arg(format!("-targets={}", targets.display()));
-    command
-        .arg(format!("-output={}", results.display()))
-        .env("GOMAXPROCS", "1");
+    let line = format!(
+        "attack -duration 2s -workers 10 -max-workers 10 -connections 10 -rate={rate} -targets={at}/targets \
+         -output={at}/results"
+    );
+    let mut attack = command(&program, &line);
     if unix {
-        command.arg(format!("-unix-socket={}", servers.socket(Server::Http).display()));
+        attack.arg(format!("-unix-socket={}", servers.socket(Server::Http).display()));
     }
-    tool::run(&mut command, 1)?.ended?;
-    let ran = tool::run(Command::new(&program).args(["report", "-type=json"]).arg(&results), 1)?;
+    tool::run(attack.env("GOMAXPROCS", "1"), 1)?.ended?;
+    let ran = tool::run(&mut command(&program, &format!("report -type=json {at}/results")), 1)?;
     ran.ended?;
     let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
     let of = |key: &str| figures["latencies"][key].as_f64().unwrap_or(f64::INFINITY) / 1e3;

@@ -1,7 +1,6 @@
 //! The real servers, each in a private directory, on a socket and on a loopback port, all on the first CPU.
 
 use std::{
-    ffi::OsStr,
     fs, io,
     net::{TcpListener, TcpStream},
     os::unix::{
@@ -19,6 +18,7 @@ use tempfile::TempDir;
 use crate::{
     Settings,
     scenario::{Scenario, Server},
+    tool::command,
 };
 
 /// Debian's uid of `nobody`, who runs PostgreSQL and MariaDB if we are root.
@@ -118,37 +118,26 @@ fn socket(server: Server, folder: &Path, port: u16) -> PathBuf {
 fn start(settings: &Settings, server: Server) -> io::Result<Running> {
     let folder = tempfile::Builder::new().prefix("lhb").tempdir_in("/tmp")?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let path = folder.path();
+    let (path, at) = (folder.path(), folder.path().display());
     let socket = socket(server, path, port);
     let commands = match server {
         Server::Http => vec![nginx(path, port, "")?],
         Server::Http2 => vec![nginx(path, port, " http2")?],
-        Server::WebSocket => vec![websocket(path, &socket, port)?],
+        Server::WebSocket => vec![websocket(path, port)?],
         Server::Redis => vec![redis(path, port)],
         Server::Postgres => vec![postgres(path, port)?],
         Server::Mariadb => vec![mariadb(path, port)?],
-        Server::Statsd => vec![statsd(settings, &socket, port)],
-        Server::Echo => {
-            let tcp = format!("127.0.0.1:{port}");
-            vec![
-                echo(settings, &["--unix".as_ref(), socket.as_os_str()]),
-                echo(settings, &["--tcp".as_ref(), tcp.as_ref()]),
-            ]
-        }
-        Server::Pipe => vec![echo(
-            settings,
-            &["--unix".as_ref(), socket.as_os_str(), "--channel=pipe".as_ref()],
-        )],
-        Server::Memcached => vec![
-            memcached(&["-s".as_ref(), socket.as_os_str()]),
-            memcached(&[
-                "-l".as_ref(),
-                "127.0.0.1".as_ref(),
-                "-p".as_ref(),
-                port.to_string().as_ref(),
-            ]),
+        Server::Statsd => vec![statsd(settings, path, port)],
+        Server::Echo => vec![
+            echo(settings, &format!("--unix {at}/socket")),
+            echo(settings, &format!("--tcp 127.0.0.1:{port}")),
         ],
-        Server::Grpc => grpc(path, &socket, port)?,
+        Server::Pipe => vec![echo(settings, &format!("--unix {at}/socket --channel=pipe"))],
+        Server::Memcached => vec![
+            memcached(&format!("-s {at}/socket")),
+            memcached(&format!("-l 127.0.0.1 -p {port}")),
+        ],
+        Server::Grpc => grpc(path, port)?,
     };
     let mut running = Running {
         server,
@@ -208,48 +197,33 @@ pub fn wait_for(children: &mut [Child], ready: impl Fn() -> bool) -> io::Result<
 
 /// nginx; `kind` is the protocol for `listen`.
 fn nginx(folder: &Path, port: u16, kind: &str) -> io::Result<Command> {
+    let at = folder.display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
+        .map(|name| format!("{name}_temp_path {at}/{name};"))
         .join(" ");
     let text = format!(
-        "daemon off; master_process off; pid {0}/pid; error_log {0}/log; worker_rlimit_nofile 15000;\n\
+        "daemon off; master_process off; pid {at}/pid; error_log {at}/log; worker_rlimit_nofile 15000;\n\
          events {{ worker_connections 12000; }}\n\
          http {{ access_log off; keepalive_requests 2000000000; keepalive_timeout 600; {temporary}\n\
-         server {{ listen unix:{0}/socket{kind} backlog=4096; listen 127.0.0.1:{port}{kind} backlog=4096; \
-         location / {{ return 200 \"ok\\n\"; }} }} }}\n",
-        folder.display()
+         server {{ listen unix:{at}/socket{kind} backlog=4096; listen 127.0.0.1:{port}{kind} backlog=4096; \
+         location / {{ return 200 \"ok\\n\"; }} }} }}\n"
     );
     fs::write(folder.join("nginx.conf"), text)?;
-    let mut command = Command::new("/usr/sbin/nginx");
-    command
-        .arg("-e")
-        .arg(folder.join("log"))
-        .arg("-c")
-        .arg(folder.join("nginx.conf"));
-    Ok(command)
+    Ok(command("/usr/sbin/nginx", &format!("-e {at}/log -c {at}/nginx.conf")))
 }
 
 fn redis(folder: &Path, port: u16) -> Command {
-    let mut command = Command::new("redis-server");
-    command.args([
-        "--bind",
-        "127.0.0.1",
-        "--port",
-        &port.to_string(),
-        "--save",
-        "",
-        "--unixsocket",
-    ]);
-    command.arg(folder.join("socket")).arg("--dir").arg(folder);
+    let at = folder.display();
+    let line = format!("--bind 127.0.0.1 --port {port} --unixsocket {at}/socket --dir {at} --save");
+    let mut command = command("redis-server", &line);
+    command.arg("");
     command
 }
 
 /// memcached, which listens on a path or on a port, never on both.
-fn memcached(address: &[&OsStr]) -> Command {
-    let mut command = Command::new("memcached");
+fn memcached(address: &str) -> Command {
     // Run as the current user, because the folder is closed to others.
-    command.args(["-u", "root", "-t", "1"]).args(address);
-    command
+    command("memcached", &format!("-u root -t 1 {address}"))
 }
 
 /// Stores the 100 bytes that every `get` finds.
@@ -265,31 +239,22 @@ fn store(mut server: impl io::Read + io::Write) -> io::Result<()> {
 }
 
 /// The server of lasthop's recipe.
-fn grpc(folder: &Path, socket: &Path, port: u16) -> io::Result<Vec<Command>> {
+fn grpc(folder: &Path, port: u16) -> io::Result<Vec<Command>> {
     let program = compiled(
         folder,
         concat!(env!("CARGO_MANIFEST_DIR"), "/services/grpc-go/server.go"),
     )?;
-    let server = |network: &str, address: &OsStr| {
-        let mut command = Command::new(&program);
-        command.arg(network).arg(address);
-        command
-    };
     Ok(vec![
-        server("unix", socket.as_os_str()),
-        server("tcp", format!("127.0.0.1:{port}").as_ref()),
+        command(&program, &format!("unix {}/socket", folder.display())),
+        command(&program, &format!("tcp 127.0.0.1:{port}")),
     ])
 }
 
 /// A program that is its own client, too.
-fn websocket(folder: &Path, socket: &Path, port: u16) -> io::Result<Command> {
-    let mut command = Command::new(compiled(
-        folder,
-        concat!(env!("CARGO_MANIFEST_DIR"), "/benches/websocket/echo.go"),
-    )?);
-    command.args(["serve", "unix"]).arg(socket);
-    command.args(["tcp", &format!("127.0.0.1:{port}")]);
-    Ok(command)
+fn websocket(folder: &Path, port: u16) -> io::Result<Command> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/websocket/echo.go");
+    let line = format!("serve unix {}/socket tcp 127.0.0.1:{port}", folder.display());
+    Ok(command(compiled(folder, source)?, &line))
 }
 
 /// A Go program, compiled in this folder with the packages of the system.
@@ -305,39 +270,30 @@ fn compiled(folder: &Path, source: &str) -> io::Result<PathBuf> {
     Ok(program)
 }
 
-fn echo(settings: &Settings, address: &[&OsStr]) -> Command {
-    let mut command = Command::new(&settings.lasthop);
-    command.args(["serve", "--pattern", "echo"]).args(address);
-    command
+fn echo(settings: &Settings, address: &str) -> Command {
+    command(&settings.lasthop, &format!("serve --pattern echo {address}"))
 }
 
-fn statsd(settings: &Settings, socket: &Path, port: u16) -> Command {
-    let mut command = Command::new(&settings.lasthop);
-    command.args([
-        "serve",
-        "--pattern",
-        "statsd",
-        "--counter",
-        &format!("127.0.0.1:{port}"),
-        "--unixgram",
-    ]);
-    command.arg(socket);
-    command
+fn statsd(settings: &Settings, folder: &Path, port: u16) -> Command {
+    let at = folder.display();
+    let line = format!("serve --pattern statsd --counter 127.0.0.1:{port} --unixgram {at}/socket");
+    command(&settings.lasthop, &line)
 }
 
 /// Programs run by an unprivileged user, which databases insist on, and a folder owned by that user.
-fn unprivileged(folder: &Path, data: &Path) -> io::Result<impl Fn(PathBuf) -> Command> {
-    fs::create_dir(data)?;
+fn unprivileged(folder: &Path) -> io::Result<impl Fn(&str, &str) -> Command> {
+    let data = folder.join("data");
+    fs::create_dir(&data)?;
     fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
     // SAFETY: the call only returns a number.
     let root = unsafe { libc::geteuid() } == 0;
     if root {
         chown(folder, Some(NOBODY), Some(NOBODY))?;
-        chown(data, Some(NOBODY), Some(NOBODY))?;
+        chown(&data, Some(NOBODY), Some(NOBODY))?;
     }
     let folder = folder.to_owned();
-    Ok(move |program| {
-        let mut command = Command::new(program);
+    Ok(move |program: &str, arguments: &str| {
+        let mut command = command(program, arguments);
         if root {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -358,52 +314,26 @@ fn finished(command: &mut Command) -> io::Result<()> {
 
 /// MariaDB with an account for everybody without a password, as on the other servers. Each connection has its thread.
 fn mariadb(folder: &Path, port: u16) -> io::Result<Command> {
-    let data = folder.join("data");
-    let as_user = unprivileged(folder, &data)?;
-    let mut init = as_user("/usr/bin/mariadb-install-db".into());
-    init.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"]);
-    finished(init.arg(format!("--datadir={}", data.display())))?;
+    let as_user = unprivileged(folder)?;
+    let options = format!("--no-defaults --skip-name-resolve --datadir={}/data", folder.display());
+    let init = format!("{options} --skip-test-db");
+    finished(&mut as_user("/usr/bin/mariadb-install-db", &init))?;
     fs::write(
         folder.join("accounts.sql"),
         "CREATE DATABASE bench;\nCREATE USER bench;\nGRANT ALL ON bench.* TO bench;\n",
     )?;
-    let mut command = as_user("/usr/sbin/mariadbd".into());
-    command.args([
-        "--no-defaults",
-        "--bind-address=127.0.0.1",
-        "--skip-name-resolve",
-        "--innodb-use-native-aio=OFF",
-    ]);
-    command.arg(format!("--port={port}"));
-    for (option, name) in [
-        ("datadir", "data"),
-        ("socket", "socket"),
-        ("init-file", "accounts.sql"),
-        ("pid-file", "pid"),
-    ] {
-        command.arg(format!("--{option}={}", folder.join(name).display()));
-    }
-    Ok(command)
+    let at = folder.display();
+    let line = format!(
+        "{options} --bind-address=127.0.0.1 --port={port} --socket={at}/socket --pid-file={at}/pid \
+         --init-file={at}/accounts.sql --innodb-use-native-aio=OFF"
+    );
+    Ok(as_user("/usr/sbin/mariadbd", &line))
 }
 
 fn postgres(folder: &Path, port: u16) -> io::Result<Command> {
-    let bin = Path::new("/usr/lib/postgresql/15/bin");
-    let data = folder.join("data");
-    let as_user = unprivileged(folder, &data)?;
-    let mut init = as_user(bin.join("initdb"));
-    init.args(["-U", "postgres", "-A", "trust", "-N", "--no-instructions", "-D"]);
-    finished(init.arg(&data))?;
-    let mut command = as_user(bin.join("postgres"));
-    command.arg("-D").arg(&data).arg("-k").arg(folder);
-    command.args([
-        "-h",
-        "127.0.0.1",
-        "-p",
-        &port.to_string(),
-        "-c",
-        "fsync=off",
-        "-c",
-        "max_connections=40",
-    ]);
-    Ok(command)
+    let (as_user, at) = (unprivileged(folder)?, folder.display());
+    let init = format!("-U postgres -A trust -N --no-instructions -D {at}/data");
+    finished(&mut as_user("/usr/lib/postgresql/15/bin/initdb", &init))?;
+    let line = format!("-D {at}/data -k {at} -h 127.0.0.1 -p {port} -c fsync=off -c max_connections=40");
+    Ok(as_user("/usr/lib/postgresql/15/bin/postgres", &line))
 }

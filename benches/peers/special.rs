@@ -1,7 +1,5 @@
 //! Many held connections, and runs of `lasthop load` alone.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::{Settings, page::Held, scenario::Server, server::Servers, tool};
@@ -9,9 +7,8 @@ use crate::{Settings, page::Held, scenario::Server, server::Servers, tool};
 const HELD: u32 = 10_000;
 
 pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, tool::Ran), String> {
-    let mut command = Command::new(&settings.lasthop);
-    command.args(["load", url, "--format", "json"]).args(options);
-    let ran = tool::run(&mut command, 1)?;
+    let mut command = tool::command(&settings.lasthop, &format!("load {url} --format json"));
+    let ran = tool::run(command.args(options), 1)?;
     // `lasthop load` fails if the rate was not reached, but still prints figures.
     match serde_json::from_str(&ran.output) {
         Ok(figures) => Ok((figures, ran)),
@@ -21,20 +18,8 @@ pub fn load(settings: &Settings, url: &str, options: &[&str]) -> Result<(Value, 
 
 /// The median service time of an echo of 64 B over one connection, by a client on this CPU.
 pub fn median_us(settings: &Settings, url: &str, cpu: usize) -> Result<f64, String> {
-    let mut command = Command::new(&settings.lasthop);
-    command.args([
-        "load",
-        url,
-        "--size",
-        "64",
-        "-d",
-        "1s",
-        "--warm-up",
-        "50ms",
-        "--format",
-        "json",
-    ]);
-    let ran = tool::run(&mut command, cpu)?;
+    let line = format!("load {url} --size 64 -d 1s --warm-up 50ms --format json");
+    let ran = tool::run(&mut tool::command(&settings.lasthop, &line), cpu)?;
     ran.ended?;
     let figures: Value = serde_json::from_str(&ran.output).map_err(|error| error.to_string())?;
     figures["latency_ns"]["p50"]

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     io::{self, Read as _},
     os::unix::process::CommandExt,
     path::PathBuf,
@@ -143,16 +144,20 @@ impl Target<'_> {
         self.servers.port(self.scenario.server)
     }
 
-    fn seconds(&self) -> String {
-        self.settings.seconds.to_string()
+    fn seconds(&self) -> u32 {
+        self.settings.seconds
+    }
+
+    fn connections(&self) -> u32 {
+        self.scenario.connections
     }
 
     fn lasthop(&self) -> Command {
-        let mut command = Command::new(&self.settings.lasthop);
-        command.args(["load", &self.url(), "--format", "json", "--warm-up", "1ms"]);
-        command.args(["--duration", &format!("{}s", self.settings.seconds)]);
-        command.args(["--connections", &self.scenario.connections.to_string()]);
-        command.args(["--pipeline", &self.scenario.pipeline.to_string()]);
+        let (url, pipeline) = (self.url(), self.scenario.pipeline);
+        let (seconds, connections) = (self.seconds(), self.connections());
+        let line =
+            format!("load {url} --format json --warm-up 1ms -d {seconds}s -c {connections} --pipeline {pipeline}");
+        let mut command = command(&self.settings.lasthop, &line);
         match self.scenario.server {
             Server::Redis => command.args(["--command", "GET key"]),
             Server::Memcached => command.args(["--command", "get key"]),
@@ -214,17 +219,11 @@ impl Target<'_> {
             (_, true) => format!("unix:{}", self.socket()),
             (_, false) => format!("tcp:127.0.0.1:{}", self.port()),
         };
-        let mut command = Command::new(&self.settings.floor);
-        command.args([
-            protocol,
-            &address,
-            &format!("connections={}", self.scenario.connections),
-        ]);
-        command.args([
-            format!("seconds={}", self.settings.seconds),
-            format!("pipeline={}", self.scenario.pipeline),
-        ]);
-        command.arg(format!("engine={engine}"));
+        let (seconds, connections, pipeline) = (self.seconds(), self.connections(), self.scenario.pipeline);
+        let line = format!(
+            "{protocol} {address} connections={connections} seconds={seconds} pipeline={pipeline} engine={engine}"
+        );
+        let mut command = command(&self.settings.floor, &line);
         if self.scenario.server == Server::Mariadb {
             command.args(["user=bench", "database=bench"]);
         }
@@ -232,29 +231,13 @@ impl Target<'_> {
     }
 
     fn wrk(&self) -> Command {
-        let mut command = Command::new("wrk");
-        command.args([
-            "-t1",
-            "--latency",
-            "-d",
-            &self.seconds(),
-            "-c",
-            &self.scenario.connections.to_string(),
-        ]);
-        command.arg(self.url());
-        command
+        let (seconds, connections, url) = (self.seconds(), self.connections(), self.url());
+        command("wrk", &format!("-t1 --latency -d {seconds} -c {connections} {url}"))
     }
 
     fn h2load(&self) -> Command {
-        let mut command = Command::new("h2load");
-        command.args([
-            "-t1",
-            "-m1",
-            "-D",
-            &self.seconds(),
-            "-c",
-            &self.scenario.connections.to_string(),
-        ]);
+        let line = format!("-t1 -m1 -D {} -c {}", self.seconds(), self.connections());
+        let mut command = command("h2load", &line);
         let path = if self.scenario.server == Server::Grpc {
             command
                 .args(["-H", "content-type: application/grpc", "-H", "te: trailers", "-d"])
@@ -288,81 +271,45 @@ impl Target<'_> {
     fn ghz(&self) -> Command {
         let file = self.servers.folder(Server::Grpc).join("echo.proto");
         std::fs::write(&file, PROTO).expect("the folder is ours");
-        let mut command = Command::new(find("ghz").unwrap_or_default());
-        let connections = self.scenario.connections.to_string();
-        command.args([
-            "--insecure",
-            "--cpus=1",
-            "-O",
-            "json",
-            "-z",
-            &format!("{}s", self.settings.seconds),
-        ]);
-        command.args([
-            "-c",
-            &connections,
-            "--connections",
-            &connections,
-            "--call",
-            CALL.trim_start_matches('/'),
-        ]);
-        command
-            .arg("--proto")
-            .arg(file)
-            .arg("-d")
-            .arg(format!("{{\"value\":\"{}YQ==\"}}", "YWFh".repeat(21)));
-        command.arg(match self.scenario.unix {
+        let (seconds, connections) = (self.seconds(), self.connections());
+        let (call, proto) = (CALL.trim_start_matches('/'), file.display());
+        let message = format!("{{\"value\":\"{}YQ==\"}}", "YWFh".repeat(21));
+        let address = match self.scenario.unix {
             true => format!("unix:{}", self.socket()),
             false => format!("127.0.0.1:{}", self.port()),
-        });
-        command
+        };
+        let line = format!(
+            "--insecure --cpus=1 -O json -z {seconds}s -c {connections} --connections {connections} --call {call} \
+             --proto {proto} -d {message} {address}"
+        );
+        command(find("ghz").unwrap_or_default(), &line)
     }
 
     fn go_websocket(&self) -> Command {
-        let mut command = Command::new(self.servers.folder(Server::WebSocket).join("server"));
-        command.arg("load");
-        match self.scenario.unix {
-            true => command.args(["unix", &self.socket()]),
-            false => command.args(["tcp", &format!("127.0.0.1:{}", self.port())]),
+        let address = match self.scenario.unix {
+            true => format!("unix {}", self.socket()),
+            false => format!("tcp 127.0.0.1:{}", self.port()),
         };
-        command.args([&self.scenario.connections.to_string(), &self.seconds()]);
-        command
+        let line = format!("load {address} {} {}", self.connections(), self.seconds());
+        command(self.servers.folder(Server::WebSocket).join("server"), &line)
     }
 
     /// memcaslap, which draws its own keys and first stores values of 100 bytes under them.
     fn memcaslap(&self) -> Command {
         let file = self.servers.folder(Server::Memcached).join("memcaslap");
         std::fs::write(&file, "key\n16 16 1\nvalue\n100 100 1\ncmd\n1 1.0\n").expect("the folder is ours");
-        let mut command = Command::new("memcaslap");
-        command
-            .args(["-T", "1", "-t", &format!("{}s", self.settings.seconds), "-F"])
-            .arg(file);
-        command.args([
-            "-s",
-            &format!("127.0.0.1:{}", self.port()),
-            "-c",
-            &self.scenario.connections.to_string(),
-        ]);
-        command
+        let (seconds, file, port) = (self.seconds(), file.display(), self.port());
+        let connections = self.connections();
+        let line = format!("-T 1 -t {seconds}s -F {file} -s 127.0.0.1:{port} -c {connections}");
+        command("memcaslap", &line)
     }
 
     fn oha(&self) -> Command {
-        let mut command = Command::new(find("oha").unwrap_or_default());
-        command.args([
-            "--no-tui",
-            "--output-format",
-            "json",
-            "-z",
-            &format!("{}s", self.settings.seconds),
-        ]);
-        command.args(["-c", &self.scenario.connections.to_string()]);
-        if self.scenario.unix {
-            command.arg("--unix-socket").arg(self.socket()).arg("http://localhost/");
-        } else {
-            command.arg(self.url());
-        }
-        command.env("TOKIO_WORKER_THREADS", "1");
-        command
+        let address = match self.scenario.unix {
+            true => format!("--unix-socket {} http://localhost/", self.socket()),
+            false => self.url(),
+        };
+        oha(&format!("-z {}s -c {} {address}", self.seconds(), self.connections()))
     }
 
     fn pgbench(&self) -> Command {
@@ -373,28 +320,12 @@ impl Target<'_> {
             true => self.servers.folder(Server::Postgres).display().to_string(),
             false => "127.0.0.1".to_owned(),
         };
-        let mut command = Command::new("/usr/lib/postgresql/15/bin/pgbench");
-        command.args([
-            "-n",
-            "-M",
-            "simple",
-            "-j1",
-            "-h",
-            &host,
-            "-p",
-            &self.port().to_string(),
-            "-U",
-            "postgres",
-        ]);
-        command.args([
-            "-T",
-            &self.seconds(),
-            "-c",
-            &self.scenario.connections.to_string(),
-            "-f",
-        ]);
-        command.arg(script).arg("postgres");
-        command
+        let (port, script) = (self.port(), script.display());
+        let (seconds, connections) = (self.seconds(), self.connections());
+        let line = format!(
+            "-n -M simple -j1 -h {host} -p {port} -U postgres -T {seconds} -c {connections} -f {script} postgres"
+        );
+        command("/usr/lib/postgresql/15/bin/pgbench", &line)
     }
 
     /// A count of requests that takes about as long as the time of other tools. The factor allows for slower tools.
@@ -404,43 +335,28 @@ impl Target<'_> {
 
     /// mysqlslap, which has one thread for each connection and no other way.
     fn mysqlslap(&self) -> Command {
-        let mut command = Command::new("mysqlslap");
-        command.args([
-            "--no-defaults",
-            "--user=bench",
-            "--create-schema=bench",
-            "--no-drop",
-            "--query=select 1",
-        ]);
-        if self.scenario.unix {
-            command.arg(format!("--socket={}", self.socket()));
-        } else {
-            command
-                .args(["--protocol=tcp", "--host=127.0.0.1"])
-                .arg(format!("--port={}", self.port()));
-        }
-        command.arg(format!("--concurrency={}", self.scenario.connections));
-        command.arg(format!("--number-of-queries={}", self.count()));
+        let address = match self.scenario.unix {
+            true => format!("--socket={}", self.socket()),
+            false => format!("--protocol=tcp --host=127.0.0.1 --port={}", self.port()),
+        };
+        let (connections, count) = (self.connections(), self.count());
+        let line = format!(
+            "--no-defaults --user=bench --create-schema=bench --no-drop {address} --concurrency={connections} \
+             --number-of-queries={count}"
+        );
+        let mut command = command("mysqlslap", &line);
+        command.arg("--query=select 1");
         command
     }
 
     fn redis_benchmark(&self) -> Command {
-        let mut command = Command::new("redis-benchmark");
-        if self.scenario.unix {
-            command.args(["-s", &self.socket()]);
-        } else {
-            command.args(["-h", "127.0.0.1", "-p", &self.port().to_string()]);
-        }
-        command.args([
-            "--precision",
-            "3",
-            "-n",
-            &self.count().to_string(),
-            "-c",
-            &self.scenario.connections.to_string(),
-        ]);
-        command.args(["-P", &self.scenario.pipeline.to_string(), "GET", "key"]);
-        command
+        let address = match self.scenario.unix {
+            true => format!("-s {}", self.socket()),
+            false => format!("-h 127.0.0.1 -p {}", self.port()),
+        };
+        let (count, connections, pipeline) = (self.count(), self.connections(), self.scenario.pipeline);
+        let line = format!("{address} --precision 3 -n {count} -c {connections} -P {pipeline} GET key");
+        command("redis-benchmark", &line)
     }
 
     /// Requests, requests per second, median and mean in microseconds.
@@ -586,6 +502,21 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .chain([own])
         .map(|folder| folder.join(name))
         .find(|file| file.is_file())
+}
+
+/// A program with arguments, none of which has a space.
+pub fn command(program: impl AsRef<OsStr>, arguments: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// oha, on one thread.
+pub fn oha(arguments: &str) -> Command {
+    let line = format!("--no-tui --output-format json {arguments}");
+    let mut command = command(find("oha").unwrap_or_default(), &line);
+    command.env("TOKIO_WORKER_THREADS", "1");
+    command
 }
 
 /// The output and the costs of a client.
