@@ -261,7 +261,6 @@ fn nothing_of_the_users_is_removed_by_any_command() {
         said.contains(&format!("removed {} and ended ", sandbox.display())),
         "{said}"
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -294,7 +293,6 @@ fn what_killed_runs_left_is_removed_in_every_place() {
             .collect();
         assert_eq!(left, [living], "{name}: {said}");
     }
-    lasthop.assert_nothing_left();
 }
 
 /// Answers as Docker's client does with three containers; says which of them it was told to remove.

@@ -41,5 +41,4 @@ fn a_run_stays_on_the_cpus_that_it_may_use() {
             "{many}"
         );
     }
-    lasthop.assert_nothing_left();
 }

@@ -140,7 +140,6 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
     let report = lasthop.run(["report", "last", "--format", "markdown"]).ok().stdout;
     assert!(report.contains("network namespace that lasthop created"), "{report}");
     assert_eq!(links(&names), Vec::<String>::new());
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -156,7 +155,6 @@ fn an_abstract_socket_is_not_reached_from_another_namespace_and_says_so() {
         failures.contains("abstract socket names belong to a network namespace"),
         "{failures}"
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -197,7 +195,6 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
             fs::read_dir(lasthop.sandboxes()).unwrap().next().is_none()
         });
     }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -226,7 +223,6 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
             .contains("that lasthop created"),
         "{summary}"
     );
-    lasthop.assert_nothing_left();
 }
 
 /// A named namespace of the test, removed on drop.
@@ -272,7 +268,6 @@ fn a_namespace_that_is_there_is_used_and_stays() {
         ip(&["-n", name, "link", "show", "inside"]).status.success(),
         "it was there before"
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -290,7 +285,6 @@ fn a_namespace_that_is_missing_or_reaches_nothing_is_named() {
     let ran = lasthop.run(short(&["--driver-at", "netns:/proc/self/ns/net"]));
     ran.fails(1, "is lasthop's own network namespace");
     assert!(lasthop.runs().is_empty(), "nothing was run");
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -312,7 +306,6 @@ fn behind_a_proxy_the_link_stays_where_it_was() {
             .all(|(_, address)| address.contains("\"198.1")),
         "nginx listens for the driver"
     );
-    lasthop.assert_nothing_left();
 }
 
 /// An sshd on loopback with the test's own keys and configuration.
@@ -487,7 +480,6 @@ fn over_ssh_the_driver_measures_every_transport_and_leaves_nothing() {
     );
     assert_eq!(summary["environment"]["driver"]["reaches"], "loopback");
     sshd.assert_nothing_left();
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -515,7 +507,6 @@ fn what_ssh_refuses_is_said_with_its_remedy() {
     ran.fails(1, "`ssh` is missing; install openssh-client");
     assert!(lasthop.runs().is_empty(), "nothing was run");
     sshd.assert_nothing_left();
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -551,7 +542,6 @@ fn another_version_or_protocol_is_refused() {
     let same = script("same", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_lasthop")));
     all_measured(&lasthop.run(same).ok().json(), 1);
     sshd.assert_nothing_left();
-    lasthop.assert_nothing_left();
 }
 
 /// A run over ssh that continues until disturbed.
@@ -591,7 +581,6 @@ fn a_driver_that_dies_there_is_a_failure_and_the_next_round_has_another() {
         "{failures}"
     );
     sshd.assert_nothing_left();
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -612,7 +601,6 @@ fn a_connection_that_is_lost_ends_the_run_and_what_is_there() {
         "{failures}"
     );
     sshd.assert_nothing_left();
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -653,5 +641,4 @@ fn a_load_balancer_in_front_is_reached_from_another_namespace() {
         "{told:?}"
     );
     assert_ne!(told[0].1, told[1].1, "{told:?}");
-    lasthop.assert_nothing_left();
 }

@@ -40,7 +40,6 @@ fn planted(changes: &[(&str, &str, &str)]) -> (String, String) {
     assert_eq!(found["case"], unix["case"], "{found}");
     let report = lasthop.run(["report", "--format", "markdown"]).ok().stdout;
     assert!(report.contains("## No answer."), "{report}");
-    lasthop.assert_nothing_left();
     (found["evidence"].as_str().unwrap().to_owned(), report)
 }
 

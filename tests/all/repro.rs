@@ -26,7 +26,6 @@ fn a_repetition_says_from_layers_where_its_figures_come_from() {
     let lasthop = Lasthop::new();
     let repro = "repro myhro-2017-sockets --explain --budget 16s --format json -q --into book";
     let result = lasthop.run(repro.split(' ')).ok().json();
-    lasthop.assert_nothing_left();
     let layers = result["parts"][0]["layers"].as_array().unwrap();
     let said = layers[0].as_str().unwrap().replace('\u{a0}', " ");
     assert!(
@@ -99,7 +98,6 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
     assert_eq!(again["settings"]["trial_seconds"], 1.0);
     assert_eq!(again["cases"].as_array().unwrap().len(), 2, "both conditions");
     assert_eq!(part["method_records"].as_array().unwrap().len(), 1, "{part}");
-    lasthop.assert_nothing_left();
 }
 
 /// What it has measured stays: a run that was over is taken as it is, and another is resumed.
@@ -146,7 +144,6 @@ fn an_interrupted_repetition_goes_on_where_it_was() {
     // What is over is measured anew.
     lasthop.run(&repro).ok();
     assert_eq!(records().len(), 4);
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -190,7 +187,6 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         "{}",
         note("resolution")
     );
-    lasthop.assert_nothing_left();
 }
 
 /// Where the study fitted a line or subtracted, lasthop's column is the quantity of the experiment, from one record.
@@ -319,7 +315,6 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         "{}",
         design("rows")
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -375,7 +370,6 @@ fn thin_is_asked_by_more_than_one_connection_too() {
             "unix against tcp: {of:?}"
         );
     }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -401,7 +395,6 @@ fn databases_are_asked_by_more_than_one_connection() {
             assert!(claim["method"].as_f64().unwrap() > 0.0, "{claim}");
             assert!(claim["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claim}");
         }
-        lasthop.assert_nothing_left();
     }
 }
 
@@ -428,7 +421,6 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
         "{}",
         result["parts"][1]
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -523,8 +515,6 @@ fn the_book_is_whole_and_is_taken_up_again() {
             .into_owned()
     });
     assert_eq!(now, then);
-
-    lasthop.assert_nothing_left();
 }
 
 /// Numbers of the data files, counted without the reader of studies: values of figures, and the numbers of claims.
@@ -628,7 +618,6 @@ fn a_study_is_not_repeated_at_a_rate() {
         assert!(skipped.contains(&folder.display().to_string()), "{part}");
         assert_eq!(part["design_record"], Value::Null, "{part}");
     }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -661,5 +650,4 @@ fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
         (Some(true), 0),
         "{part}"
     );
-    lasthop.assert_nothing_left();
 }

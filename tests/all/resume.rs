@@ -139,7 +139,6 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
         .collect();
     assert_eq!(ended, ["interrupted", "interrupted"]);
     assert!(report(&lasthop).contains("resumed 2 times"));
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -158,7 +157,6 @@ fn a_spent_budget_wants_another_one() {
     assert!((number(&after, "/resumed/0/after_seconds") - used).abs() < 1e-6);
     assert!((number(&after, "/settings/budget_seconds") - used - 2.0).abs() < 1e-6);
     assert!(number(&after, "/seconds") > used && number(&after, "/blocks") > number(&before, "/blocks"));
-    lasthop.assert_nothing_left();
 }
 
 fn write_script(path: &Path, lines: &str) {
@@ -236,7 +234,6 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
         1,
         "everything is as it was"
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -369,7 +366,6 @@ fn what_somebody_elses_record_names_is_shown_and_not_executed() {
         lasthop.run(["resume", "stored"]).fails(2, "others can write to");
     }
     assert!(!touched.exists(), "its command was executed");
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -389,7 +385,6 @@ fn a_record_without_its_environment_or_with_links_is_refused() {
     let before = fs::read_to_string(&elsewhere).unwrap();
     lasthop.run(["resume", "last"]).fails(2, "trials.jsonl is a link");
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
-    lasthop.assert_nothing_left();
 }
 
 /// The number after the highest would be 0 again, whose folder may be a link.

@@ -51,7 +51,9 @@ fn a_configuration_that_is_shown_is_accepted() {
         .output()
         .unwrap();
     assert!(checked.status.success(), "{checked:?}");
-    fs::remove_dir_all(runtime).unwrap();
+    for sandbox in fs::read_dir(lasthop.sandboxes()).unwrap() {
+        fs::remove_dir_all(sandbox.unwrap().path()).unwrap();
+    }
 
     lasthop
         .run(["show", "last", "--only", "connections=1"])

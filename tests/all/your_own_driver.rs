@@ -35,7 +35,6 @@ fn the_page_of_drivers_is_what_happens() {
     }
     let lasthop = Lasthop::new();
     assert_eq!(follow(PAGE, &lasthop), 7, "commands");
-    lasthop.assert_nothing_left();
 }
 
 #[test]
@@ -104,6 +103,5 @@ fn both_drivers_keep_to_the_schema_with_a_real_server() {
             let trials = names.iter().filter(|name| *name == "trial").count();
             assert!(trials > 2, "{names:?}");
         }
-        lasthop.assert_nothing_left();
     }
 }

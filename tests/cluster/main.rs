@@ -484,6 +484,9 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
     child.wait().unwrap();
     remove_all();
     assert_eq!(inventory(), before);
+    // What a killed client left on this machine goes with the next start.
+    lasthop.run(["clean"]).ok();
+    lasthop.wait_until_gone();
 }
 
 /// The last of the tests by name, because it leaves a single node.

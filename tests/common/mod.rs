@@ -70,12 +70,14 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// lasthop with its own data folder and sandbox parent, both removed on drop.
+/// lasthop with its own data folder and sandbox parent, both removed on drop, when nothing else may be left.
 pub struct Lasthop {
     home: TempDir,
     sandboxes: TempDir,
     /// Shared memory that already existed.
     shared: BTreeSet<String>,
+    /// Whether the test leaves something on purpose.
+    pub leaves: bool,
 }
 
 impl Lasthop {
@@ -109,6 +111,7 @@ impl Lasthop {
             home,
             sandboxes,
             shared: unused_shared_memory(),
+            leaves: false,
         }
     }
 
@@ -215,7 +218,8 @@ impl Lasthop {
     }
 
     /// Panics if a process, a sandbox or a socket of this home is left, or unused shared memory. The latter may belong
-    /// to a concurrent test, which then removes the segment, and may leave others.
+    /// to a concurrent test, which then removes the segment, and may leave others. Every test ends with this, by `drop`;
+    /// in between it says more, because the next run sweeps.
     pub fn assert_nothing_left(&self) {
         let left: Vec<String> = fs::read_dir(self.sandboxes())
             .unwrap()
@@ -236,6 +240,14 @@ impl Lasthop {
     /// Processes that carry this home in their environment, as `PID COMMAND`.
     pub fn processes(&self) -> BTreeSet<String> {
         marked(self.sandboxes())
+    }
+}
+
+impl Drop for Lasthop {
+    fn drop(&mut self) {
+        if !self.leaves && !thread::panicking() {
+            self.assert_nothing_left();
+        }
     }
 }
 
