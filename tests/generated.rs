@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-use common::{Lasthop, installed};
+use common::{Lasthop, installed, needs};
 use lasthop::load;
 use lasthop::selftest::outcome::SelfTest;
 use lasthop_analyse::{
@@ -170,9 +170,7 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn links_of_documents_lead_somewhere() {
-    if !installed("git") {
-        return;
-    }
+    needs!(installed("git"));
     let link = Regex::new(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)").unwrap();
     let mut broken = Vec::new();
     for file in documents() {
@@ -212,9 +210,7 @@ const GONE: &str = r"(?x)
 /// The changelog says what went, and the page of all answers has figures of kept records.
 #[test]
 fn no_document_mentions_what_is_gone() {
-    if !installed("git") {
-        return;
-    }
+    needs!(installed("git"));
     let gone = Regex::new(GONE).unwrap();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let folders = FOLDERS.iter().chain(&["help"]).map(|name| docs.join(name));
@@ -235,9 +231,7 @@ fn no_document_mentions_what_is_gone() {
 /// Tables and examples are as wide as they are, and the page of all answers is made of lines of any length.
 #[test]
 fn documents_are_wrapped_at_120() {
-    if !installed("git") {
-        return;
-    }
+    needs!(installed("git"));
     let mut wide = Vec::new();
     for file in documents()
         .into_iter()

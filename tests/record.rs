@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use common::{Lasthop, signal, slow};
+use common::{Lasthop, needs, signal, slow};
 use serde_json::Value;
 
 /// A run of two blocks.
@@ -83,9 +83,7 @@ fn most_memory(command: &Command) -> i64 {
 
 #[test]
 fn a_long_record_is_read_in_little_memory() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let lasthop = Lasthop::new();
     short_run(&lasthop);
     let run = lasthop.runs().pop().unwrap();
@@ -106,9 +104,7 @@ const MACHINES: usize = 200;
     reason = "time is told, and not asserted: this executable is not optimised"
 )]
 fn a_fleet_is_reported_in_little_memory() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let lasthop = Lasthop::new();
     // As many trials as a run of half a minute has.
     lasthop

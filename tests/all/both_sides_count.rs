@@ -15,7 +15,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::{have, have_python, user_data};
+use common::{have, have_python, needs, user_data};
 use lasthop_load::{engine::Case, receipt::total, reference};
 use lasthop_protocol::{
     grpc::{Grpc, GrpcExpect},
@@ -103,9 +103,7 @@ fn both_count_the_same(endpoint: &Endpoint) {
 
 #[test]
 fn both_sides_count_the_same_calls() {
-    if !have_python("grpc") {
-        return;
-    }
+    needs!(have_python("grpc"));
     let folder = tempfile::tempdir().unwrap();
     let (socket, tcp) = (folder.path().join("s"), format!("127.0.0.1:{}", free_port()));
     for address in [Address::Unix(socket.clone()), Address::Tcp(tcp.parse().unwrap())] {
@@ -146,9 +144,7 @@ fn nginx(folder: &Path, port: u16, to: &Path) -> Server {
 
 #[test]
 fn both_sides_count_the_same_calls_through_nginx() {
-    if !have("nginx") || !have_python("grpc") {
-        return;
-    }
+    needs!(have("nginx"), have_python("grpc"));
     let folder = tempfile::Builder::new().prefix("lhg").tempdir_in("/tmp").unwrap();
     let (socket, port) = (folder.path().join("s"), free_port());
     let _server = python(&format!("unix:{}", socket.display()), || {
@@ -178,9 +174,7 @@ fn received(page: u16) -> u64 {
 
 #[test]
 fn both_sides_count_the_same_metrics() {
-    if !have(PROGRAM) {
-        return;
-    }
+    needs!(have(PROGRAM));
     for transport in [Transport::Unixgram, Transport::Udp, Transport::Udp6, Transport::Tcp] {
         let folder = tempfile::tempdir().unwrap();
         let page = free_port();

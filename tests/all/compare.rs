@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have, one_line};
+use common::{Lasthop, have, needs, one_line};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -152,9 +152,7 @@ pub fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
 
 #[test]
 fn a_connection_that_nginx_ends_under_way_is_no_error() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let tcp = format!("http://127.0.0.1:{}/", nginx.stock);
     let unix = format!("http+unix:{}/stock:/", nginx.folder.path().display());
@@ -186,9 +184,7 @@ fn a_connection_that_nginx_ends_under_way_is_no_error() {
 
 #[test]
 fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let summary = compared([&nginx.tcp("/"), &nginx.unix("/")], "nginx", &[]);
     assert_eq!(
@@ -219,9 +215,7 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
 
 #[test]
 fn tls_is_compared_and_a_process_that_was_named_is_measured() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let https = format!("https://127.0.0.1:{}/", nginx.tls);
     let pid = format!("web={}", nginx.server.0.id());
@@ -235,9 +229,7 @@ fn tls_is_compared_and_a_process_that_was_named_is_measured() {
 
 #[test]
 fn every_form_of_a_socket_is_the_same_endpoint() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let lasthop = Lasthop::new();
     let path = nginx.socket().display().to_string();
@@ -260,9 +252,7 @@ fn every_form_of_a_socket_is_the_same_endpoint() {
 
 #[test]
 fn what_cannot_be_compared_is_said_before_anything_is_measured() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let lasthop = Lasthop::new();
     let compare = |one: &str, other: &str| lasthop.run(["compare", one, other, "--budget", "3s"]);
@@ -354,9 +344,7 @@ fn named([old, new]: [u16; 2]) -> [String; 2] {
 
 #[test]
 fn endpoints_have_the_names_that_the_user_gives_them() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let folder = folder();
     let [(old, _one), (new, _other)] = &builds(folder.path());
     let [old, new] = named([*old, *new]);
@@ -383,9 +371,7 @@ fn endpoints_have_the_names_that_the_user_gives_them() {
 
 #[test]
 fn a_limit_that_could_not_be_judged_is_no_success() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let folder = folder();
     let [(old, _one), (new, _other)] = &builds(folder.path());
     let [old, new] = named([*old, *new]);
@@ -404,9 +390,7 @@ fn a_limit_that_could_not_be_judged_is_no_success() {
 
 #[test]
 fn the_page_on_ci_compares_two_builds() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let page = include_str!("../../docs/in-ci.md");
     let (_, section) = page.split_once("\n## An old build and a new one\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
@@ -433,9 +417,7 @@ fn the_page_on_ci_compares_two_builds() {
 
 #[test]
 fn replies_that_differ_are_compared_on_demand_and_doubted() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let lasthop = Lasthop::new();
     let (tcp, unix) = (nginx.tcp("/way"), nginx.unix("/way"));
@@ -455,9 +437,7 @@ fn replies_that_differ_are_compared_on_demand_and_doubted() {
 
 #[test]
 fn a_check_that_is_weak_is_said() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let lasthop = Lasthop::new();
     let said = "not checked of the body: bytes";
@@ -495,9 +475,7 @@ fn a_check_that_is_weak_is_said() {
 
 #[test]
 fn a_comparison_at_a_rate_of_several_of_one_transport() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let (one, other) = (Nginx::start(), Nginx::start());
     let lasthop = Lasthop::new();
     let urls = [one.tcp("/"), other.tcp("/"), one.unix("/")];
@@ -528,9 +506,7 @@ fn a_comparison_at_a_rate_of_several_of_one_transport() {
 /// Secrets are neither in the record nor shown, and a resumed comparison asks for them again.
 #[test]
 fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let (folder, port) = (folder(), free_port());
     let socket = folder.path().join("s");
     let mut command = Command::new("redis-server");
@@ -684,9 +660,7 @@ impl Drop for Restarted {
 
 #[test]
 fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let (lasthop, server) = (Lasthop::new(), Restarted::start());
     let ([tcp, unix], first) = (server.urls(), server.pid());
     let (restart, role) = (server.command(), format!("app={first}"));
@@ -746,9 +720,7 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
 /// A resumed comparison needs the body, so the record has it; reports do not.
 #[test]
 fn what_may_be_secret_is_not_passed_on() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let nginx = Nginx::start();
     let lasthop = Lasthop::new();
     let headers = nginx.folder.path().join("headers");
@@ -778,9 +750,7 @@ fn what_may_be_secret_is_not_passed_on() {
 
 #[test]
 fn memcached_is_compared() {
-    if !have("memcached") {
-        return;
-    }
+    needs!(have("memcached"));
     let (folder, port) = (folder(), free_port());
     let socket = folder.path().join("s");
     let own = |command: &mut Command| {
@@ -805,9 +775,7 @@ fn memcached_is_compared() {
 
 #[test]
 fn postgresql_of_another_user_is_compared() {
-    if !have_postgres("initdb") {
-        return;
-    }
+    needs!(have_postgres("initdb"));
     let postgres = Postgres::start();
     let tcp = format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port);
     compared(
@@ -819,9 +787,7 @@ fn postgresql_of_another_user_is_compared() {
 
 #[test]
 fn parameters_of_a_url_are_settings_of_postgresql() {
-    if !have_postgres("initdb") {
-        return;
-    }
+    needs!(have_postgres("initdb"));
     let postgres = Postgres::start();
     let lasthop = Lasthop::new();
     let by_tcp = format!("postgres://postgres@127.0.0.1:{}/postgres?", postgres.port);
@@ -854,9 +820,7 @@ const ONE_WORKER: &str = "const http = require('http'); \
 
 #[test]
 fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
-    if !have("node") {
-        return;
-    }
+    needs!(have("node"));
     let (folder, port) = (folder(), free_port());
     let socket = folder.path().join("s");
     let mut command = Command::new("node");

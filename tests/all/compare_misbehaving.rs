@@ -8,7 +8,7 @@ use crate::{
 
 use std::{fs, net::TcpStream, os::unix::net::UnixStream, path::Path, process::Command};
 
-use common::{Lasthop, have, one_line};
+use common::{Lasthop, have, needs, one_line};
 
 /// What comes after `talk(peer)`.
 const SERVER: &str = r#"
@@ -58,9 +58,7 @@ def talk(peer):
     if peer.recv(65536):
         peer.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello")
 "#;
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let folder = folder();
     let ([tcp, unix], _server) = python_server(folder.path(), CLOSES, "one");
     let lasthop = Lasthop::new();
@@ -85,9 +83,7 @@ def talk(peer):
     while peer.recv(65536):
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello")
 "#;
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let folder = folder();
     let ([tcp, unix], _server) = python_server(folder.path(), ONE_AT_A_TIME, "one");
     let lasthop = Lasthop::new();
@@ -113,9 +109,7 @@ def talk(peer):
         peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
         peer.sendall(b"Hello")
 "#;
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let folder = folder();
     let ([tcp, unix], _server) = python_server(folder.path(), APART, "all");
     let lasthop = Lasthop::new();

@@ -15,7 +15,7 @@ use std::{
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, have};
+use common::{BRIEF, Lasthop, have, needs};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -104,9 +104,7 @@ impl Drop for Place {
 
 #[test]
 fn clamd_answers_a_ping_and_scans() {
-    if !have("clamd") {
-        return;
-    }
+    needs!(have("clamd"));
     let place = Place::new();
     fs::create_dir(place.path("db")).unwrap();
     place.write("db/own.ndb", "lasthop.Test:0:*:6c617374686f702074657374\n");
@@ -162,9 +160,7 @@ fn clamd_answers_a_ping_and_scans() {
 
 #[test]
 fn mosquitto_answers_pings_of_a_client_that_has_connected_once() {
-    if !have("mosquitto") {
-        return;
-    }
+    needs!(have("mosquitto"));
     let place = Place::new();
     let conf = place.write(
         "conf",

@@ -14,7 +14,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, NOBODY, have, skip};
+use common::{Lasthop, NOBODY, have, needs, skip};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -83,9 +83,7 @@ fn command(program: &str, folder: &Path) -> Command {
 
 #[test]
 fn a_server_that_is_up_is_loaded_and_compared() {
-    if !have("mariadbd") {
-        return;
-    }
+    needs!(have("mariadbd"));
     let server = Mariadb::start();
     let lasthop = Lasthop::new();
     let (unix, tcp) = (

@@ -2,13 +2,11 @@
 
 use std::{path::Path, process::Command};
 
-use crate::common::have;
+use crate::common::{have, needs};
 
 #[test]
 fn bash_completes_commands_and_options() {
-    if !have("bash") {
-        return;
-    }
+    needs!(have("bash"));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/completions/lasthop.bash");
     let script = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
                   _lasthop lasthop \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; \

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Stdio};
 use common::{
     Ran,
     engines::{World, have_engine},
-    eventually, have, have_python,
+    eventually, have, have_python, needs,
 };
 
 const EXPERIMENT: &str = "containers";
@@ -41,9 +41,7 @@ fn kill_inside(world: &World, program: &str) {
 /// gunicorn's worker outlives its master and still replies; nothing replaces nginx. Either is a failure.
 #[test]
 fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
-    if !have("nginx") || !have_python(EXPERIMENT) || !have_engine("podman") {
-        return;
-    }
+    needs!(have("nginx"), have_python(EXPERIMENT), have_engine("podman"));
     let world = World::new("podman");
     let which = [
         "run",
@@ -97,9 +95,7 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
 /// Killing only the engine's client would leave the container until the end of the run.
 #[test]
 fn the_container_of_a_preparation_that_hangs_is_gone_while_the_run_goes_on() {
-    if !have("redis-server") || !have_engine("podman") {
-        return;
-    }
+    needs!(have("redis-server"), have_engine("podman"));
     let world = World::new("podman");
     let own = world.lasthop.own_copy("redis-published-port");
     let recipe = own.join("services/hanging");

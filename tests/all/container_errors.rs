@@ -14,7 +14,7 @@ use std::{
 use common::{
     BRIEF, Lasthop, Ran,
     engines::{World, have_engine},
-    have, have_python,
+    have, have_python, needs,
 };
 use serde_json::Value;
 
@@ -107,9 +107,7 @@ check = "connect"
 "#;
 
 fn a_taken_port(engine: &'static str, reason: &str) {
-    if !have("redis-server") || !have("python3") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("redis-server"), have("python3"), have_engine(engine));
     let world = World::new(engine);
     changed(&world.lasthop, |text| {
         let squatter = "[services.squatter]\nrecipe = \"squatter\"\nlisten = \"unix\"\nsettings = { port = \"{{ redis.port }}\" }\n";
@@ -158,9 +156,7 @@ fn a_published_port_that_is_taken_is_named_with_its_owner_and_dockers_words() {
 }
 
 fn an_end_at_once(engine: &'static str) {
-    if !have("redis-server") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("redis-server"), have_engine(engine));
     let world = World::new(engine);
     changed(&world.lasthop, |text| text);
     let recipe = fs::read_to_string(built_in("services/redis/recipe.toml")).unwrap();
@@ -211,9 +207,7 @@ fn a_container_that_ends_at_once_shows_its_last_lines_with_docker() {
 /// No room for the image: the file system has little more space than the base image takes.
 #[test]
 fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing() {
-    if !have("redis-server") || !have_engine("podman") {
-        return;
-    }
+    needs!(have("redis-server"), have_engine("podman"));
     let world = World::empty("podman");
     let graph = world.root().join("graph");
     fs::create_dir_all(&graph).unwrap();
@@ -273,9 +267,7 @@ fn as_nobody(world: &World, arguments: &[&str]) -> Ran {
 
 #[test]
 fn docker_whose_socket_may_not_be_opened_says_which_group_to_join() {
-    if !have("redis-server") || !have("setpriv") || !have_engine("docker") {
-        return;
-    }
+    needs!(have("redis-server"), have("setpriv"), have_engine("docker"));
     let world = World::new("docker");
     fs::set_permissions(world.root(), fs::Permissions::from_mode(0o711)).unwrap();
     let ran = as_nobody(&world, &short("docker", "path=bridge,no-container-tcp"));
@@ -296,15 +288,14 @@ fn in_folder(world: &World, folder: &Path, arguments: &[&str]) -> Ran {
 
 #[test]
 fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts() {
-    if !have("redis-server")
-        || !have("nginx")
-        || !have_python("nginx-gunicorn-containers")
-        || !have("fusefat")
-        || !have("mkfs.vfat")
-        || !have_engine("podman")
-    {
-        return;
-    }
+    needs!(
+        have("redis-server"),
+        have("nginx"),
+        have_python("nginx-gunicorn-containers"),
+        have("fusefat"),
+        have("mkfs.vfat"),
+        have_engine("podman")
+    );
     let world = World::new("podman");
     let volume = short("podman", "path=shared-folder,bridge");
 

@@ -11,7 +11,7 @@ use std::{
 use common::{
     Ran,
     engines::{World, have_engine},
-    have,
+    have, needs,
 };
 use serde_json::Value;
 
@@ -192,9 +192,7 @@ fn a_program_that_is_not_there(world: &World, base: &str) {
 }
 
 fn every_way(engine: &'static str) {
-    if !have("redis-server") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("redis-server"), have_engine(engine));
     let world = World::with_base(engine);
     a_base_that_is_not_here(&world);
     let base = as_it_is(&world);

@@ -7,7 +7,7 @@ use common::{
     engines::{World, have_engine},
     have,
     hops::{goes_over, path_of},
-    words,
+    needs, words,
 };
 use lasthop_profile::Profiler;
 use serde_json::{Value, json};
@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 const EXPERIMENT: &str = "redis-published-port";
 
 fn every_path(engine: &'static str, published: &[&str]) {
-    if !have("redis-server") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("redis-server"), have_engine(engine));
     let world = World::new(engine);
     let summary = world
         .run(&[&["run", EXPERIMENT, "--engine", engine], &BRIEF[..]].concat())
@@ -123,9 +121,7 @@ fn layers_of_docker_have_the_bridge_and_its_proxy() {
 
 #[test]
 fn the_published_port_of_2015_is_repeated_with_docker() {
-    if !have("redis-server") || !have("redis-benchmark") || !have_engine("docker") {
-        return;
-    }
+    needs!(have("redis-server"), have("redis-benchmark"), have_engine("docker"));
     let world = World::new("docker");
     let arguments = words("repro moby-11911-redis --engine docker --budget 8s --format json -q");
     let result = world.run(&arguments).ok().json();

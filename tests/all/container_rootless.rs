@@ -12,7 +12,7 @@ use common::{
     engines::{Rootless, World, have_engine},
     have,
     hops::goes_over,
-    moments, signal,
+    moments, needs, signal,
 };
 
 /// A short run of an experiment that needs a single program.
@@ -40,9 +40,7 @@ fn ready() -> bool {
 /// podman's possible paths are measured under their right names, and the others are explained.
 #[test]
 fn a_user_without_rights_has_containers_too() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let world = World::new("podman");
     let user = Rootless::new(&world, true);
     let found = user.run(&["doctor", "redis-published-port"]);
@@ -75,9 +73,7 @@ fn a_user_without_rights_has_containers_too() {
 /// The usual reasons for which podman refuses a user.
 #[test]
 fn a_user_whom_podman_refuses_learns_why() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let world = World::new("podman");
     let user = Rootless::new(&world, false);
     let ran = user.run(
@@ -102,9 +98,7 @@ fn a_user_whom_podman_refuses_learns_why() {
 /// Kills lasthop at moments spread over volume, start and trials of a run.
 #[test]
 fn sigkill_with_rootless_podman_leaves_nothing() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let world = World::new("podman");
     let user = Rootless::new(&world, true);
     let only = ["--only", "path=published-port,host-network,shared-volume"];

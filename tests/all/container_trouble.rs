@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{
     engines::{World, have_engine},
-    have, have_python, words,
+    have, have_python, needs, words,
 };
 use serde_json::Value;
 
@@ -61,9 +61,7 @@ fn reused(observed: &[Value]) -> u64 {
 /// have all of their ports.
 #[test]
 fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let world = World::new("podman");
     let folder = world.lasthop.own_copy(EXPERIMENT);
     let text = fs::read_to_string(folder.join("experiment.toml")).unwrap();
@@ -131,9 +129,7 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
 /// A whole CPU each: the cgroup has the limit, and the report names it.
 #[test]
 fn a_limit_of_one_cpu_holds_and_is_named() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let world = World::new("podman");
     let which = [
         "run",
@@ -167,9 +163,7 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
 
 #[test]
 fn abs_of_the_study_drives_containers() {
-    if !ready() || !have("ab") {
-        return;
-    }
+    needs!(ready(), have("ab"));
     let world = World::new("podman");
     let which = [
         "run",

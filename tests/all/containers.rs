@@ -16,7 +16,7 @@ use common::{
     engines::{World, have_engine},
     eventually, have, have_python,
     hops::{goes_over, path_of},
-    moments, signal, words,
+    moments, needs, signal, words,
 };
 use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
@@ -52,9 +52,7 @@ fn is_shown(world: &World) {
 }
 
 fn every_path(engine: &'static str, published: &[&str]) {
-    if !ready(engine) {
-        return;
-    }
+    needs!(ready(engine));
     let world = World::new(engine);
     let which = [
         "run",
@@ -111,9 +109,12 @@ fn every_path(engine: &'static str, published: &[&str]) {
 /// Restrictions of this machine, such as podman's own limit of open files, lasthop has to detect by itself.
 #[test]
 fn podman_as_it_is_found_runs_every_layout() {
-    if !(have("nginx") && have("supervisord") && have_python("containers") && have_engine("podman")) {
-        return;
-    }
+    needs!(
+        have("nginx"),
+        have("supervisord"),
+        have_python("containers"),
+        have_engine("podman")
+    );
     let world = World::as_found();
     let arguments = words("run containers --engine podman --format json --no-headroom");
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
@@ -145,9 +146,7 @@ fn every_path_of_docker_is_named_as_what_it_is() {
 
 /// Two containers and the link between them, in every layout.
 fn every_layout(engine: &'static str) {
-    if !have("nginx") || !have_python("containers") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("nginx"), have_python("containers"), have_engine(engine));
     let world = World::new(engine);
     let arguments = ["run", "containers", "--engine", engine, "--format", "json"];
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
@@ -230,9 +229,7 @@ fn limited(world: &World, engine: &str) {
 
 /// HAProxy in a further container: the driver talks to HAProxy, and the containers behind are unchanged.
 fn balanced(world: &World, engine: &str) {
-    if !have("haproxy") {
-        return;
-    }
+    needs!(have("haproxy"));
     let arguments = [
         "run",
         "containers",
@@ -383,9 +380,7 @@ fn kill_a_run(world: &World, lasthop: &Lasthop, arguments: &[&str], n: usize) {
 
 /// Kills lasthop at moments spread over network, volume, start and trials of a run, two at a time.
 fn sigkill(engine: &'static str) {
-    if !have("nginx") || !have_python("containers") || !have_engine(engine) {
-        return;
-    }
+    needs!(have("nginx"), have_python("containers"), have_engine(engine));
     let world = World::new(engine);
     let arguments = |only: &'static str| {
         let which = ["run", "containers", "--engine", engine, "--quiet", "--only", only];
@@ -443,9 +438,7 @@ fn sigkill_with_docker_leaves_nothing() {
 
 #[test]
 fn a_volume_goes_with_a_run_that_was_killed() {
-    if !ready("podman") {
-        return;
-    }
+    needs!(ready("podman"));
     let world = World::new("podman");
     let run = [
         "run",
@@ -497,9 +490,7 @@ fn stranger(world: &World, name: &str, options: &[&str]) -> String {
 
 #[test]
 fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
-    if !ready("podman") {
-        return;
-    }
+    needs!(ready("podman"));
     let world = World::new("podman");
     let only = ["--only", "path=host-network,no-container-tcp"];
     let run = [
@@ -558,9 +549,7 @@ fn failures(summary: &Value) -> BTreeMap<String, String> {
 
 #[test]
 fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
-    if !have("nginx") || !have_python(EXPERIMENT) {
-        return;
-    }
+    needs!(have("nginx"), have_python(EXPERIMENT));
     let lasthop = Lasthop::new();
     let only = "path=bridge,no-container-tcp";
     let run = |engine: &[&str], path: &str| {

@@ -4,14 +4,12 @@ use crate::common;
 
 use std::process::Command;
 
-use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed};
+use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed, needs};
 use serde_json::Value;
 
 #[test]
 fn a_run_stays_on_the_cpus_that_it_may_use() {
-    if !installed("taskset") {
-        return;
-    }
+    needs!(installed("taskset"));
     let lasthop = Lasthop::new();
     let placed = |mask: &str| {
         let mut arguments = vec!["run", "sockets", "--only", "pattern=echo"];

@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install, words};
+use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install, needs, words};
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
 
@@ -137,9 +137,7 @@ fn what_another_account_could_have_put_into_the_data_folder_is_refused() {
 
 #[test]
 fn root_is_warned_of_a_folder_that_another_account_may_change() {
-    if !can_be_somebody_else() {
-        return;
-    }
+    needs!(can_be_somebody_else());
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
     let doctor = || lasthop.run(["doctor", "./mine"]).stderr;
@@ -155,9 +153,7 @@ fn root_is_warned_of_a_folder_that_another_account_may_change() {
 
 #[test]
 fn two_experiments_of_one_name_disturb_neither_each_others_packages_nor_records() {
-    if !may_install() {
-        return;
-    }
+    needs!(may_install());
     let lasthop = Lasthop::new();
     let folder = |name: &str| lasthop.home().join(name).join("sockets");
     for name in ["a", "b"] {
@@ -277,9 +273,7 @@ fn objects(folder: &Path) -> BTreeSet<String> {
 
 #[test]
 fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
-    if !have_setup("nginx-go") {
-        return;
-    }
+    needs!(have_setup("nginx-go"));
     let lasthop = Lasthop::new();
     let [open, own] = ["open", "cache/go"].map(|name| lasthop.home().join(name));
     fs::create_dir(&open).unwrap();

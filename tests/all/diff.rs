@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use common::{Lasthop, one_line};
+use common::{Lasthop, needs, one_line};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -354,9 +354,7 @@ fn a_run_is_checked_against_limits() {
 
 #[test]
 fn the_page_of_a_diff_works() {
-    if !have_web() {
-        return;
-    }
+    needs!(have_web());
     let two = &*two();
     let path = |name: &str| two.lasthop.home().join(name).to_str().unwrap().to_owned();
     let (diff, runs) = (path("diff.html"), path("runs.html"));

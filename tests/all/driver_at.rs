@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, needs, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -98,9 +98,7 @@ fn kill(child: &Child) {
 
 #[test]
 fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let lasthop = Lasthop::new();
     let child = lasthop
         .command(short(&["--driver-at", "netns:new"]))
@@ -144,9 +142,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
 
 #[test]
 fn an_abstract_socket_is_not_reached_from_another_namespace_and_says_so() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let lasthop = Lasthop::new();
     let ran = lasthop.run(short(&["--set", "transport=abstract,tcp", "--driver-at", "netns:new"]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
@@ -159,9 +155,7 @@ fn an_abstract_socket_is_not_reached_from_another_namespace_and_says_so() {
 
 #[test]
 fn killed_with_its_guard_a_run_leaves_no_namespace() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let lasthop = Lasthop::new();
     for with_guard in [false, true] {
         let before = lasthop.runs().len();
@@ -199,9 +193,7 @@ fn killed_with_its_guard_a_run_leaves_no_namespace() {
 
 #[test]
 fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let lasthop = Lasthop::new();
     let run = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=5 -q";
     let more = ["--driver-at=netns:new", "--rounds=2", "--budget=60s"];
@@ -245,9 +237,7 @@ impl Drop for Named {
 
 #[test]
 fn a_namespace_that_is_there_is_used_and_stays() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let named = Named::new();
     let (name, link) = (named.0.as_str(), format!("lt{}", std::process::id()));
     ip_ok(&[
@@ -272,9 +262,7 @@ fn a_namespace_that_is_there_is_used_and_stays() {
 
 #[test]
 fn a_namespace_that_is_missing_or_reaches_nothing_is_named() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let lasthop = Lasthop::new();
     let named = Named::new();
     let ran = lasthop.run(short(&["--driver-at", "netns:lasthop-none"]));
@@ -289,9 +277,7 @@ fn a_namespace_that_is_missing_or_reaches_nothing_is_named() {
 
 #[test]
 fn behind_a_proxy_the_link_stays_where_it_was() {
-    if !have_namespaces() || !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have_namespaces(), have("nginx"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let words = "run nginx-gunicorn --rounds=1 --blocks=1 --trial=30ms --format=json --driver-at=netns:new".split(' ');
     let summary = lasthop.run(words).ok().json();
@@ -467,9 +453,7 @@ fn send(pid: i32, signal: i32) {
 
 #[test]
 fn over_ssh_the_driver_measures_every_transport_and_leaves_nothing() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let summary = lasthop.run(sshd.words(sshd.good(), &[])).ok().json();
     all_measured(&summary, 3);
@@ -484,9 +468,7 @@ fn over_ssh_the_driver_measures_every_transport_and_leaves_nothing() {
 
 #[test]
 fn what_ssh_refuses_is_said_with_its_remedy() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     keygen(Path::new(&sshd.path("stranger")));
     fs::write(sshd.path("nobody"), "").unwrap();
@@ -511,9 +493,7 @@ fn what_ssh_refuses_is_said_with_its_remedy() {
 
 #[test]
 fn another_version_or_protocol_is_refused() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let script = |name: &str, text: &str| {
         let path = sshd.path(name);
@@ -564,9 +544,7 @@ fn failures(lasthop: &Lasthop) -> String {
 
 #[test]
 fn a_driver_that_dies_there_is_a_failure_and_the_next_round_has_another() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let child = long_run(&lasthop, &sshd);
     let drivers = sshd.drivers();
@@ -585,9 +563,7 @@ fn a_driver_that_dies_there_is_a_failure_and_the_next_round_has_another() {
 
 #[test]
 fn a_connection_that_is_lost_ends_the_run_and_what_is_there() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let child = long_run(&lasthop, &sshd);
     let sessions = sshd.sessions();
@@ -605,9 +581,7 @@ fn a_connection_that_is_lost_ends_the_run_and_what_is_there() {
 
 #[test]
 fn killed_a_run_over_ssh_leaves_nothing_there() {
-    if !have_ssh() {
-        return;
-    }
+    needs!(have_ssh());
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let mut child = long_run(&lasthop, &sshd);
     assert!(!sshd.left().is_empty() && !sshd.drivers().is_empty());
@@ -623,9 +597,12 @@ fn killed_a_run_over_ssh_leaves_nothing_there() {
 /// The driver's peer depends on the case, and must listen where the driver is.
 #[test]
 fn a_load_balancer_in_front_is_reached_from_another_namespace() {
-    if !have_namespaces() || !have("nginx") || !have("haproxy") || !have_python("containers") {
-        return;
-    }
+    needs!(
+        have_namespaces(),
+        have("nginx"),
+        have("haproxy"),
+        have_python("containers")
+    );
     let lasthop = Lasthop::new();
     let cases = ["--only", "path=no-container-tcp", "--set", "front=none,haproxy"];
     let short = words("--rounds=1 --blocks=2 --trial=20ms --quiet --format=json --driver-at netns:new");

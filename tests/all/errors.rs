@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, copy, have, have_python, have_setup, one_line};
+use common::{Lasthop, Ran, copy, have, have_python, have_setup, needs, one_line};
 
 #[test]
 fn an_experiment_of_ones_own_runs_as_it_is() {
@@ -157,9 +157,7 @@ const NGINX: &str = "worker_processes 1; pid {{ runtime }}/pid; error_log stderr
 /// What a denied server says is at the end of a long line. Without the reference there is nothing to measure for.
 #[test]
 fn a_server_that_may_not_enter_says_so_and_soon() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let lasthop = Lasthop::new();
     let closed = lasthop.home().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -229,9 +227,7 @@ fn whoami() -> String {
 
 #[test]
 fn a_configuration_that_is_refused_is_explained_by_the_log() {
-    if !have("nginx") || !have("haproxy") {
-        return;
-    }
+    needs!(have("nginx"), have("haproxy"));
     for (recipe, file, configuration, said) in [
         (
             "haproxy",
@@ -266,9 +262,7 @@ fn a_configuration_that_is_refused_is_explained_by_the_log() {
 
 #[test]
 fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let lasthop = Lasthop::new();
     let proxy = format!("proxy_pass http://unix:/tmp/{}.sock;", "x".repeat(110));
     with_server(&lasthop, "nginx", "nginx.conf", &NGINX.replace("ANSWER", &proxy));
@@ -283,9 +277,7 @@ fn a_socket_path_of_a_server_that_is_too_long_gets_a_hint() {
 
 #[test]
 fn a_wrong_body_is_shown_beside_the_right_one() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let lasthop = Lasthop::new();
     with_server(
         &lasthop,
@@ -319,9 +311,7 @@ fn a_socket_path_that_is_too_long_is_measured() {
 
 #[test]
 fn a_server_that_dies_at_start_shows_its_log() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let stack = lasthop.home().join("stack");
     fs::create_dir_all(stack.join("app")).unwrap();
@@ -433,9 +423,7 @@ fn setup_without_consent_fails_and_installs_nothing() {
     );
 
     // `script` runs it on a terminal, where it asks; an empty answer means no.
-    if !common::installed("script") {
-        return;
-    }
+    needs!(common::installed("script"));
     for answer in ["n\n", "\n"] {
         let setup = format!("'{}' setup ./mine", env!("CARGO_BIN_EXE_lasthop"));
         let mut script = Command::new("script");
@@ -593,9 +581,7 @@ fn the_help_fits_a_screen_and_ends_with_examples() {
 /// Before anything starts, and with what to do.
 #[test]
 fn missing_packages_are_said() {
-    if !have_setup("node-redis") {
-        return;
-    }
+    needs!(have_setup("node-redis"));
     let lasthop = Lasthop::new();
     fs::remove_file(lasthop.home().join("npm")).unwrap();
     let why = "node: its npm packages are not installed; `lasthop setup node-redis` installs them";

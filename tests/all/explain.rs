@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command},
 };
 
-use common::{Lasthop, Ran, copy, eventually, have, one_line, signal, skip, words};
+use common::{Lasthop, Ran, copy, eventually, have, needs, one_line, signal, skip, words};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
@@ -46,9 +46,7 @@ fn sum(values: &Value) -> f64 {
 
 #[test]
 fn each_transport_has_its_own_layer_and_the_parts_add_up() {
-    if !may_observe() {
-        return;
-    }
+    needs!(may_observe());
     let lasthop = Lasthop::new();
     let summary = explained(&lasthop, &["--rounds=3"]);
     lasthop.assert_nothing_left();
@@ -127,9 +125,7 @@ fn in_layer(case: &Value, layer: &str) -> f64 {
 /// The server's head and body leave in two pieces, and the second waits for the client's delayed acknowledgement.
 #[test]
 fn what_nagle_delays_is_waiting_and_no_work() {
-    if !may_observe() || !have("python3") {
-        return;
-    }
+    needs!(may_observe(), have("python3"));
     let lasthop = Lasthop::new();
     lasthop.run(["new", "pieces"]).ok();
     let server = lasthop.home().join("pieces/app/server.py");
@@ -164,9 +160,7 @@ fn what_nagle_delays_is_waiting_and_no_work() {
 
 #[test]
 fn what_tls_costs_is_in_its_own_layer() {
-    if !may_observe() {
-        return;
-    }
+    needs!(may_observe());
     let lasthop = Lasthop::new();
     let run =
         "run sockets --only pattern=echo --only transport=tcp,tls --trial 20ms --blocks 2 --rounds 3 --budget 60s -q";
@@ -196,9 +190,7 @@ impl Drop for Beside {
 
 #[test]
 fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
-    if !may_observe() || !have("socat") {
-        return;
-    }
+    needs!(may_observe(), have("socat"));
     let lasthop = Lasthop::new();
     let [direct, relayed] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let _server = Beside(lasthop.start(["serve", "--pattern", "echo", "--tcp", &direct]));
@@ -231,9 +223,7 @@ fn a_relay_between_given_endpoints_is_a_role_of_its_own() {
 
 #[test]
 fn a_driver_in_a_network_namespace_goes_over_veth() {
-    if !may_observe() || !have_namespaces() {
-        return;
-    }
+    needs!(may_observe(), have_namespaces());
     let lasthop = Lasthop::new();
     // Long enough for samples of what takes little, also while other tests have the CPUs.
     let run =
@@ -250,9 +240,7 @@ fn a_driver_in_a_network_namespace_goes_over_veth() {
 
 #[test]
 fn what_is_observed_is_in_no_figure() {
-    if !may_observe() {
-        return;
-    }
+    needs!(may_observe());
     let lasthop = Lasthop::new();
     let summary = explained(&lasthop, &["--rounds=2"]);
     let run = lasthop.runs().pop().unwrap();
@@ -277,9 +265,7 @@ fn what_is_observed_is_in_no_figure() {
 
 #[test]
 fn a_killed_run_keeps_its_profiles() {
-    if !may_observe() {
-        return;
-    }
+    needs!(may_observe());
     let lasthop = Lasthop::new();
     let mut child = lasthop.start(RUN.split(' ').chain(["--explain", "--rounds=3"]));
     // The second round has begun, so the first has its profile trials.
@@ -311,9 +297,7 @@ fn a_killed_run_keeps_its_profiles() {
 
 #[test]
 fn a_run_without_layers_is_made_again() {
-    if !may_observe() {
-        return;
-    }
+    needs!(may_observe());
     let lasthop = Lasthop::new();
     lasthop.run(RUN.split(' ').chain(["--rounds=2"])).ok();
     let plain = lasthop.runs();

@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use common::{Lasthop, Ran, signal};
+use common::{Lasthop, Ran, needs, signal};
 use lasthop_fleet::wire::Sender;
 use lasthop_load::serve::{Pattern, ServeSpec, Server, Stopper};
 use lasthop_plan::plan::Plan;
@@ -415,9 +415,7 @@ fn with_files(lasthop: &Lasthop) -> PathBuf {
 
 #[test]
 fn no_link_or_pipe_of_a_record_is_followed_or_waited_for() {
-    if !common::have("python3") {
-        return;
-    }
+    needs!(common::have("python3"));
     let lasthop = Lasthop::new();
     let record = with_files(&lasthop);
     let secret = lasthop.home().join("secret");

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Lasthop, have, one_line, words};
+use common::{Lasthop, have, needs, one_line, words};
 
 const RUN: &str = "run sockets --only pattern=echo --rounds 3 --budget 60s --blocks 4 --no-headroom --quiet";
 
@@ -49,9 +49,7 @@ pub fn execute(lasthop: &Lasthop, program: &str, arguments: &[&str]) -> Output {
 
 #[test]
 fn the_lines_of_the_page_run() {
-    if !have("jq") || !have("python3") {
-        return;
-    }
+    needs!(have("jq"), have("python3"));
     let lasthop = Lasthop::new();
     lasthop.run(RUN.split(' ')).ok();
     let consoles = blocks("console");

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, default_signals, eventually, have, have_python, moments, signal};
+use common::{Lasthop, default_signals, eventually, have, have_python, moments, needs, signal};
 use serde_json::Value;
 
 use crate::other_users::can_be_somebody_else;
@@ -33,9 +33,7 @@ fn two_at_a_time(kills: u64, kill: impl Fn(&Lasthop, u64) + Sync) {
 /// Moments are spread over start, verification and several rounds by a fixed sequence.
 #[test]
 fn sigkill_at_any_moment_leaves_nothing() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let (kills, readable) = (moments(6, 20), AtomicU64::new(0));
     two_at_a_time(kills, |lasthop, number| {
         let before = lasthop.runs().len();
@@ -118,9 +116,7 @@ const DAEMON: u32 = 1;
 /// lasthop, guard and servers at once: only the kernel can remove what they leave in memory.
 #[test]
 fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
-    if !have("postgres") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("postgres"), can_be_somebody_else());
     let lasthop = Lasthop::new();
     let program = lasthop.home().join("lasthop");
     fs::copy(env!("CARGO_BIN_EXE_lasthop"), &program).unwrap();

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{fs, net::TcpListener, path::Path};
 
-use common::{Lasthop, copy, have_setup};
+use common::{Lasthop, copy, have_setup, needs};
 
 /// Changes an experiment so that the load of its Unix case does not cross the link, though every probe does. Each text
 /// is replaced where a file has it, which is once. Returns the evidence of the check, and the report.
@@ -45,9 +45,7 @@ fn planted(changes: &[(&str, &str, &str)]) -> (String, String) {
 
 #[test]
 fn a_cache_in_front_of_one_link_is_no_faster_link() {
-    if !have_setup("nginx-gunicorn") {
-        return;
-    }
+    needs!(have_setup("nginx-gunicorn"));
     let cache = "http {\n    proxy_cache_path {{ runtime }}/cache keys_zone=all:1m;\n    proxy_cache all;";
     // No Unix socket has a remote address.
     let only_there = "headers = {} if request.environ[\"REMOTE_ADDR\"] else {\"Cache-Control\": \"max-age=600\"}";
@@ -76,9 +74,7 @@ fn a_cache_in_front_of_one_link_is_no_faster_link() {
 
 /// In the Unix case gunicorn listens at a TCP port besides, and nginx asks it there: always, or every other time.
 fn by_another_path(servers: &str) {
-    if !have_setup("nginx-gunicorn") {
-        return;
-    }
+    needs!(have_setup("nginx-gunicorn"));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let bound = "[\"--bind\", \"unix:{{ listen.path }}\"";
     let servers = servers.replace("OTHER", &format!("server {port};"));

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, installed, servers};
+use common::{Lasthop, have, have_python, installed, needs, servers};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -204,9 +204,7 @@ fn output(command: &mut Command) -> String {
 
 #[test]
 fn wrk_and_h2load_agree_on_nginx() {
-    if !have("nginx") || !have("wrk") || !have("h2load") {
-        return;
-    }
+    needs!(have("nginx"), have("wrk"), have("h2load"));
     let lasthop = Lasthop::new();
     let folder = tempfile::Builder::new().prefix("lhn").tempdir_in("/tmp").unwrap();
     let port = free_port();
@@ -230,9 +228,7 @@ fn wrk_and_h2load_agree_on_nginx() {
 /// By the server's own log.
 #[test]
 fn nginx_receives_as_many_of_each_request_as_were_asked_for() {
-    if !have("nginx") {
-        return;
-    }
+    needs!(have("nginx"));
     let lasthop = Lasthop::new();
     let folder = tempfile::Builder::new().prefix("lhn").tempdir_in("/tmp").unwrap();
     let _server = nginx(folder.path(), free_port());
@@ -264,9 +260,7 @@ fn nginx_receives_as_many_of_each_request_as_were_asked_for() {
 
 #[test]
 fn h2load_agrees_on_grpc() {
-    if !have("h2load") || !have_python("grpc") {
-        return;
-    }
+    needs!(have("h2load"), have_python("grpc"));
     let lasthop = Lasthop::new();
     let folder = tempfile::Builder::new().prefix("lhg").tempdir_in("/tmp").unwrap();
     let [socket, message] = ["s", "message"].map(|name| folder.path().join(name).display().to_string());
@@ -299,9 +293,7 @@ fn h2load_agrees_on_grpc() {
 
 #[test]
 fn redis_benchmark_agrees_on_redis() {
-    if !have("redis-server") || !have("redis-benchmark") {
-        return;
-    }
+    needs!(have("redis-server"), have("redis-benchmark"));
     let lasthop = Lasthop::new();
     let folder = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
     let socket = folder.path().join("s");
@@ -330,9 +322,7 @@ fn redis_benchmark_agrees_on_redis() {
 
 #[test]
 fn pgbench_agrees_on_postgresql() {
-    if !have_postgres("pgbench") {
-        return;
-    }
+    needs!(have_postgres("pgbench"));
     let lasthop = Lasthop::new();
     let postgres = Postgres::start();
     let url = postgres.by_socket();

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    common::{BRIEF, Lasthop, edit, have, have_setup, words},
+    common::{BRIEF, Lasthop, edit, have, have_setup, needs, words},
     driver_at::have_namespaces,
 };
 
@@ -39,9 +39,7 @@ fn levels(case: &Value) -> (&str, &str) {
 
 #[test]
 fn every_condition_is_asked_in_a_namespace_of_the_run() {
-    if !have("nft") || !have_setup("loopback") || !have_namespaces() {
-        return;
-    }
+    needs!(have("nft"), have_setup("loopback"), have_namespaces());
     let (lasthop, before) = (Lasthop::new(), rules());
     let congestion = allowed();
     let summary = lasthop.brief("loopback", &congestion);
@@ -71,9 +69,7 @@ fn every_condition_is_asked_in_a_namespace_of_the_run() {
 /// The kernel, not the file, says what a connection met: a rule that refuses it fails this case, and no other.
 #[test]
 fn a_case_meets_its_own_rules_and_no_other() {
-    if !have("nft") || !have_namespaces() {
-        return;
-    }
+    needs!(have("nft"), have_namespaces());
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine", "--from", "loopback"]).ok();
     let file = lasthop.home().join("mine/experiment.toml");

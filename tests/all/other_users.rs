@@ -15,7 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, signal, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, needs, signal, skip, words};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -196,9 +196,7 @@ fn is_refused(said: &str) -> bool {
 
 #[test]
 fn redis_does_nothing_for_another_user() {
-    if !have("redis-server") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("redis-server"), can_be_somebody_else());
     let one = words("redis --only command=GET --only pipeline=1 --only transport=tcp");
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
@@ -252,9 +250,7 @@ fn redis_password(running: &Running) -> String {
 /// The program does not run as root, and the folder is not opened to others.
 #[test]
 fn a_program_in_a_closed_folder_runs_without_rights_all_the_same() {
-    if !have("redis-server") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("redis-server"), can_be_somebody_else());
     let folder = TempDir::new().unwrap();
     let (bin, own) = (folder.path().join("bin"), folder.path().join("lasthop"));
     fs::create_dir(&bin).unwrap();
@@ -344,9 +340,7 @@ protocol = "http"
 path = "/"
 expect = { status = 200, body = "Hello" }
 "#;
-    if !have("python3") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("python3"), can_be_somebody_else());
     let folder = TempDir::new().unwrap();
     let environment = folder.path().join("venv");
     let mut made = Command::new("python3");
@@ -508,9 +502,7 @@ const ELSEWHERE: [&str; 2] = ["supervisor", "cockroachdb"];
 
 #[test]
 fn no_server_is_root() {
-    if !can_be_somebody_else() {
-        return;
-    }
+    needs!(can_be_somebody_else());
     let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("services"))
         .unwrap()
         .flatten();
@@ -532,9 +524,7 @@ fn no_server_is_root() {
 
 #[test]
 fn no_other_user_reaches_a_unix_socket() {
-    if !have("redis-server") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("redis-server"), can_be_somebody_else());
     let one = words("redis --only command=GET --only pipeline=1 --only transport=unix");
     let running = Running::start(&one);
     running.only_lasthop_is_root(&["redis-server"]);
@@ -597,9 +587,12 @@ impl Drop for Holder {
 /// Anybody may bind abstract names. The error names the user's own processes that do.
 #[test]
 fn another_user_who_holds_all_names_of_ports_stops_no_run() {
-    if !have("unshare") || !have("nsenter") || !have("python3") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(
+        have("unshare"),
+        have("nsenter"),
+        have("python3"),
+        can_be_somebody_else()
+    );
     let mut apart = Command::new("unshare");
     apart.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);
     let names = Holder::start(apart, HOLD_NAMES, &[]);
@@ -661,9 +654,7 @@ fn psql(address: &str, statement: &str, password: &str) -> String {
 
 #[test]
 fn postgresql_lets_nobody_in_where_connecting_is_not_measured() {
-    if !have("postgres") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("postgres"), can_be_somebody_else());
     let running = Running::start(&["postgres", "--only", "work=query", "--only", "transport=tcp"]);
     running.only_lasthop_is_root(&["postgres"]);
     let address = running.addresses("postgres").pop().unwrap();
@@ -678,9 +669,7 @@ fn postgresql_lets_nobody_in_where_connecting_is_not_measured() {
 /// If connections without a password are measured, others can connect too, but read nothing, because there is no data.
 #[test]
 fn whom_postgresql_trusts_may_change_nothing() {
-    if !have("postgres") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("postgres"), can_be_somebody_else());
     let one = words("postgres --only work=connect --only auth=trust --only transport=tcp");
     let running = Running::start(&one);
     let address = running.addresses("postgres").pop().unwrap();
@@ -709,9 +698,7 @@ fn whom_postgresql_trusts_may_change_nothing() {
 /// The report names the servers that others could reach, and no more.
 #[test]
 fn the_report_says_who_trusted_everybody() {
-    if !have("postgres") {
-        return;
-    }
+    needs!(have("postgres"));
     let lasthop = Lasthop::new();
     let mut arguments = words("run postgres --only work=connect --budget 8s --trial 30ms");
     arguments.extend(["--blocks", "1", "--format", "json"]);
@@ -729,9 +716,7 @@ fn the_report_says_who_trusted_everybody() {
 /// PostgreSQL refuses to run as root; the account that it gets reaches its files all the same.
 #[test]
 fn a_sandbox_that_is_closed_to_others_does() {
-    if !have("postgres") {
-        return;
-    }
+    needs!(have("postgres"));
     let lasthop = Lasthop::new();
     fs::set_permissions(lasthop.sandboxes(), fs::Permissions::from_mode(0o700)).unwrap();
     lasthop.brief("postgres", &["--only", "work=query"]);

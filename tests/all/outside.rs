@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use common::{Lasthop, Ran, edit, have};
+use common::{Lasthop, Ran, edit, have, needs};
 use lasthop_page::text::is_hidden;
 
 /// Retitles a terminal, clears it, reverses text, forges a line, and is a mention, a reference and a formula.
@@ -200,9 +200,7 @@ const SHORT: &str = "run ./mine --budget=2s --trial=10ms --blocks=1 --rounds=1";
 
 #[test]
 fn what_a_server_says_to_a_run_is_text_in_every_report() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let lasthop = Lasthop::new();
     let said = HOSTILE.replace("\rover\n", "over ");
     let script = format!(
@@ -303,9 +301,7 @@ fn what_an_experiment_says_is_text() {
 
 #[test]
 fn what_a_driver_and_a_host_say_is_text() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
     let driver = lasthop.home().join("driver.py");

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Lasthop, copy, have, have_setup, skip, words};
+use common::{Lasthop, copy, have, have_setup, needs, skip, words};
 
 const HOSTILE: &str = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
 
@@ -64,9 +64,7 @@ fn page(lasthop: &Lasthop, name: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn the_bundle_is_that_of_its_source() {
-    if !have_web() {
-        return;
-    }
+    needs!(have_web());
     let fresh = tempfile::tempdir().unwrap();
     node(&["build.mjs", fresh.path().to_str().unwrap()]);
     node(&["node_modules/.bin/tsc"]);
@@ -81,9 +79,7 @@ fn the_bundle_is_that_of_its_source() {
 
 #[test]
 fn the_pages_of_real_runs_work() {
-    if !have_web() || !have_setup("postgres") {
-        return;
-    }
+    needs!(have_web(), have_setup("postgres"));
     let lasthop = Lasthop::new();
     let page_of = |run: &str| {
         let run = format!("{run} --rounds 2 --blocks 2 --trial 100ms --budget 60s");
@@ -118,9 +114,7 @@ fn the_page_of_an_explained_run_shows_layers() {
 /// Two runs, ten copies of the first, which are foreign, and a record that cannot be read.
 #[test]
 fn all_runs_have_a_page() {
-    if !have_web() {
-        return;
-    }
+    needs!(have_web());
     let lasthop = Lasthop::new();
     let short = "run sockets --only transport=unix,tcp --set pattern=echo --budget 4s --trial 10ms --blocks 2 --quiet";
     (0..2).for_each(|_| drop(lasthop.run(short.split(' ')).ok()));
@@ -163,9 +157,7 @@ fn all_runs_have_a_page() {
 
 #[test]
 fn what_servers_and_files_say_does_nothing() {
-    if !have_web() || !have("python3") {
-        return;
-    }
+    needs!(have_web(), have("python3"));
     let lasthop = Lasthop::new();
     lasthop.run(["new", "hostile"]).ok();
     let edit = |name: &str, changes: &[(&str, String)]| {

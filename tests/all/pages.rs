@@ -5,7 +5,7 @@ use std::{net::TcpStream, path::Path, process::Command};
 use serde_json::Value;
 
 use crate::{
-    common::{Lasthop, have},
+    common::{Lasthop, have, needs},
     compare::Nginx,
     formats::execute,
     load_peers::{Server, free_port},
@@ -14,9 +14,7 @@ use crate::{
 
 #[test]
 fn the_examples_of_your_own_print_what_readme_shows() {
-    if !have("nginx") || !have("openssl") {
-        return;
-    }
+    needs!(have("nginx"), have("openssl"));
     let readme = include_str!("../../README.md");
     let (_, own) = readme.split_once("\n## Your own\n").unwrap();
     let (own, _) = own.split_once("\n## ").unwrap();
@@ -37,9 +35,7 @@ fn the_examples_of_your_own_print_what_readme_shows() {
 
 #[test]
 fn the_lines_of_the_page_of_surveys_run() {
-    if !have("jq") {
-        return;
-    }
+    needs!(have("jq"));
     let page = include_str!("../../docs/survey.md");
     let lasthop = Lasthop::new();
     let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("$ sudo ")).collect();
@@ -55,9 +51,7 @@ fn the_lines_of_the_page_of_surveys_run() {
 /// Timers never end early, so these latencies are the least, and these rates the most.
 #[test]
 fn servers_of_known_latencies_show_them() {
-    if !have("node") {
-        return;
-    }
+    needs!(have("node"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/methodology/slow.js");
     for (case, connections, p50_ms, most_per_second) in
         [("one-worker", "10", 200.0, 50.0), ("four-workers", "16", 400.0, 40.0)]

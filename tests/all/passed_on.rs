@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use common::{Ran, have, skip, words};
+use common::{Ran, have, needs, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -103,13 +103,10 @@ fn json(record: &Path, file: &str) -> Value {
 
 #[test]
 fn no_file_of_a_record_names_the_home_folder_or_the_host() {
-    if !["unshare", "setpriv", "hostname", "python3"]
-        .iter()
-        .all(|tool| have(tool))
-        || !(rustix::process::geteuid().is_root() || skip("a name of the host needs root"))
-    {
-        return;
-    }
+    needs!(
+        ["unshare", "setpriv", "hostname", "python3"].into_iter().all(have),
+        rustix::process::geteuid().is_root() || skip("a name of the host needs root")
+    );
     for user in [0, NOBODY] {
         let place = Place::new(user);
         let home = place.home().display().to_string();

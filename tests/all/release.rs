@@ -16,7 +16,7 @@ use std::{
 use common::{
     Lasthop, Ran,
     engines::{World, have_engine, take_environment},
-    have, skip, slow,
+    have, needs, skip, slow,
 };
 use lasthop_model::manager::MANAGERS;
 use tempfile::TempDir;
@@ -199,9 +199,7 @@ fn answered(ran: Ran) {
 
 #[test]
 fn a_tarball_is_all_it_takes() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     for file in named(".tar.gz") {
         let root = Root::new();
         did(Command::new("tar")
@@ -238,9 +236,7 @@ fn a_tarball_is_all_it_takes() {
 
 #[test]
 fn a_wheel_installs_without_an_index() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     let folder = tempfile::tempdir().unwrap();
     let tool = |name: &str| folder.path().join("venv/bin").join(name);
     did(Command::new("python3")
@@ -262,9 +258,10 @@ fn a_wheel_installs_without_an_index() {
 #[test]
 fn uvx_runs_the_wheel() {
     let uvx = here().join("target/tools/bin/uvx");
-    if !ready() || !(uvx.exists() || skip("uvx is missing; script/setup installs it")) {
-        return;
-    }
+    needs!(
+        ready(),
+        uvx.exists() || skip("uvx is missing; script/setup installs it")
+    );
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(uvx);
     command
@@ -291,9 +288,7 @@ fn uvx_runs_the_wheel() {
 
 #[test]
 fn a_deb_installs_and_goes() {
-    if !ready() {
-        return;
-    }
+    needs!(ready());
     for file in named(".deb") {
         let root = Root::new();
         let database = root.path().join("var/lib/dpkg");
@@ -327,9 +322,7 @@ fn a_deb_installs_and_goes() {
 
 #[test]
 fn the_image_runs_in_a_container() {
-    if !ready() || !have_engine("podman") {
-        return;
-    }
+    needs!(ready(), have_engine("podman"));
     let world = World::empty("podman");
     let folder = world.root().join("packages");
     let archive = match env::var_os("LASTHOP_RELEASE") {
@@ -359,9 +352,7 @@ fn the_image_runs_in_a_container() {
 
 #[test]
 fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
-    if !ready() || !(executable().exists() || skip("script/static has not run")) {
-        return;
-    }
+    needs!(ready(), executable().exists() || skip("script/static has not run"));
     let root = Root::with(&executable());
     root.run_bare(&["/lasthop", "--version"]).ok();
     root.run_bare(&["/lasthop", "list"]).ok();
@@ -387,9 +378,7 @@ fn a_root_with_the_executable_alone_gets_errors_that_say_what_to_do() {
 /// For other sources glibc would load libraries of the machine, which a static executable cannot use.
 #[test]
 fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
-    if !ready() || !(executable().exists() || skip("script/static has not run")) {
-        return;
-    }
+    needs!(ready(), executable().exists() || skip("script/static has not run"));
     let root = Root::with(&executable());
     fs::create_dir(root.path().join("etc")).unwrap();
     fs::write(
@@ -405,9 +394,7 @@ fn a_static_executable_finds_hosts_whatever_sources_the_machine_names() {
 /// The steps of action.yml on a runner: a report on the page of the job and in a file, and the check of limits.
 #[test]
 fn the_action_reports_and_holds_limits() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let lasthop = Lasthop::new();
     let act = |command: &str, limits: &str| {
         let output = lasthop.home().join("output");
@@ -496,9 +483,7 @@ esac
 
 #[test]
 fn the_action_renews_its_own_comment_and_no_other() {
-    if !have("jq") {
-        return;
-    }
+    needs!(have("jq"));
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("gh"), GH).unwrap();

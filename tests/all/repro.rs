@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use common::{Lasthop, eventually, have, have_python, slow, words};
+use common::{Lasthop, eventually, have, have_python, needs, slow, words};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -41,9 +41,7 @@ fn a_repetition_says_from_layers_where_its_figures_come_from() {
 
 #[test]
 fn the_programs_of_2017_run_by_their_method_and_by_ours() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
     let arguments = "repro myhro-2017-sockets --budget 5s --format json -q --into";
@@ -103,9 +101,7 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
 /// What it has measured stays: a run that was over is taken as it is, and another is resumed.
 #[test]
 fn an_interrupted_repetition_goes_on_where_it_was() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
     let repro = "repro myhro-2017-sockets --budget 6s --format json -q --into";
@@ -148,9 +144,7 @@ fn an_interrupted_repetition_goes_on_where_it_was() {
 
 #[test]
 fn nginx_and_gunicorn_with_the_flags_of_the_study() {
-    if !have("nginx") || !have("wrk") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have("wrk"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let arguments = "repro myhro-2017-gunicorn --budget 8s --format json -q".split(' ');
     let result = lasthop.run(arguments).ok().json();
@@ -192,9 +186,7 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
 /// Where the study fitted a line or subtracted, lasthop's column is the quantity of the experiment, from one record.
 #[test]
 fn postgres_is_answered_by_lines_and_differences_within_blocks() {
-    if !have("postgres") || !have("psql") {
-        return;
-    }
+    needs!(have("postgres"), have("psql"));
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
     let arguments = "repro dr-knz-2020-postgres --budget 12s --format json -q --into";
@@ -319,9 +311,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
 
 #[test]
 fn thin_is_asked_by_more_than_one_connection_too() {
-    if !have("nginx") || !have("thin") || !have("httperf") {
-        return;
-    }
+    needs!(have("nginx"), have("thin"), have("httperf"));
     let lasthop = Lasthop::new();
     let result = lasthop
         .run(["repro", "ecentryx-thin", "--budget", "3s", "--format", "json", "-q"])
@@ -374,9 +364,7 @@ fn thin_is_asked_by_more_than_one_connection_too() {
 
 #[test]
 fn databases_are_asked_by_more_than_one_connection() {
-    if !have("pgbench") || !have("sysbench") || !have("mariadbd") {
-        return;
-    }
+    needs!(have("pgbench"), have("sysbench"), have("mariadbd"));
     let lasthop = Lasthop::new();
     for (study, method) in [
         ("cybertec-2016-postgres", "pgbench -c10 -j5 -T"),
@@ -400,9 +388,7 @@ fn databases_are_asked_by_more_than_one_connection() {
 
 #[test]
 fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
-    if !have("redis-server") || !have("redis-benchmark") {
-        return;
-    }
+    needs!(have("redis-server"), have("redis-benchmark"));
     let lasthop = Lasthop::new();
     let result = lasthop
         .run(["repro", "redis-docs", "--budget", "3s", "--format", "json", "-q"])
@@ -425,9 +411,7 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
 
 #[test]
 fn the_book_is_whole_and_is_taken_up_again() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let lasthop = Lasthop::new();
     let book = lasthop.home().join("book");
     // A recipe's program that fails or is too old keeps its studies from being repeated, and no other: those of channels,

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, one_line, signal, words};
+use common::{Lasthop, Ran, have, needs, one_line, signal, words};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
@@ -173,9 +173,7 @@ fn write_redis(path: &Path, version: &str, comment: &str) {
 /// Its cases were left out: measured in the second part only they would look like the others.
 #[test]
 fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let lasthop = Lasthop::new();
     let (mine, bin) = (lasthop.home().join("mine"), lasthop.home().join("bin"));
     let recipe = mine.join("services/other");
@@ -238,9 +236,7 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
 
 #[test]
 fn what_has_changed_is_named_and_refused() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let lasthop = Lasthop::new();
     let redis = lasthop.home().join("redis");
     write_redis(&redis, "7.0.1", "first");
@@ -332,9 +328,7 @@ fn passed_on(lasthop: &Lasthop, touched: &Path) -> PathBuf {
 
 #[test]
 fn what_somebody_elses_record_names_is_shown_and_not_executed() {
-    if !have("ssh") {
-        return;
-    }
+    needs!(have("ssh"));
     let lasthop = Lasthop::new();
     let touched = lasthop.home().join("touched");
     let given = passed_on(&lasthop, &touched);

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have, have_python, one_line, signal, slow, words};
+use common::{Lasthop, have, have_python, needs, one_line, signal, slow, words};
 use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
@@ -180,9 +180,7 @@ fn an_overloaded_php_fpm_refuses_by_unix_socket_and_times_out_by_tcp() {
 /// A run that was interrupted goes on with the loads that it had.
 #[test]
 fn a_run_with_overload_can_be_resumed() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let lasthop = Lasthop::new();
     let mut arguments = words("run sockets --only pattern=echo --only transport=unix,tcp");
     arguments.extend("--overload=0.5,2 --rounds=2 --trial=200ms --warm-up=100ms -q".split(' '));

@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use common::{Lasthop, have_setup, one_line, words};
+use common::{Lasthop, have_setup, needs, one_line, words};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -87,9 +87,7 @@ fn an_interrupt_reports_the_runs_before() {
 #[test]
 #[ignore = "a validation that takes a minute; script/test --all"]
 fn the_same_case_twice_is_not_found_to_differ() {
-    if !have_setup("nginx-gunicorn") {
-        return;
-    }
+    needs!(have_setup("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let found: Vec<String> = (0..3)
         .map(|_| verdict_of_the_same(&lasthop))

@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{common::have, other_users::can_be_somebody_else};
+use crate::{
+    common::{have, needs},
+    other_users::can_be_somebody_else,
+};
 
 use indexmap::IndexMap;
 use lasthop_model::{
@@ -363,9 +366,7 @@ fn a_stranger_in_the_place_of_a_socket_is_found_out() {
 
 #[test]
 fn clients_reach_the_server_whatever_is_put_in_the_place_of_its_socket() {
-    if !have("nginx") || !can_be_somebody_else() {
-        return;
-    }
+    needs!(have("nginx"), can_be_somebody_else());
     let run = Run::new();
     let bindings = run.bind(0, Transport::Unix, "/usr/sbin/nginx");
     let nginx = nginx(&bindings);

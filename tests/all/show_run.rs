@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::common::{Lasthop, have, have_python};
+use crate::common::{Lasthop, have, have_python, needs};
 
 /// What stands below a heading, up to the next one.
 fn below<'a>(text: &'a str, heading: &str) -> &'a str {
@@ -18,9 +18,7 @@ fn below<'a>(text: &'a str, heading: &str) -> &'a str {
 
 #[test]
 fn a_configuration_that_is_shown_is_accepted() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let run = "run nginx-gunicorn --only connections=1 --budget 8s --rounds 1 --blocks 2 -q";
     lasthop.run(run.split(' ')).ok();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    common::{Lasthop, Ran, have, have_python, one_line, signal, skip, slow, words},
+    common::{Lasthop, Ran, have, have_python, needs, one_line, signal, skip, slow, words},
     compare::folder,
     driver_at::have_namespaces,
     load_peers::{Server, free_port, nginx},
@@ -190,9 +190,7 @@ impl Redis {
 
 #[test]
 fn requests_over_kept_connections_are_counted() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     // Two seconds each, so that a look falls into them.
     for (host, transport, requests, rate) in [("127.0.0.1", "tcp", 40_000, "20000"), ("[::1]", "tcp6", 6_000, "3000")] {
@@ -209,9 +207,7 @@ fn requests_over_kept_connections_are_counted() {
 /// Ten per second, over an existing connection.
 #[test]
 fn requests_that_are_few_are_counted() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     let mut client = TcpStream::connect(("127.0.0.1", redis.port)).unwrap();
     let watching = Watching::start(&[&redis.colon()]);
@@ -229,9 +225,7 @@ fn requests_that_are_few_are_counted() {
 /// The survey multiplies the saving that a run on this machine found.
 #[test]
 fn a_saving_is_that_of_the_last_run_here() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     let lasthop = Lasthop::new();
     lasthop.brief("redis", &["--set", "pipeline=1", "--set", "transport=unix,tcp"]);
@@ -266,9 +260,7 @@ fn a_saving_is_that_of_the_last_run_here() {
 /// Thousands per second, of which a look sees one or none.
 #[test]
 fn connections_of_one_request_are_counted_and_have_a_client() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     let watching = Watching::start(&[&redis.colon()]);
     // Some seconds each, so that a look falls into them.
@@ -374,9 +366,7 @@ fn connections_are_counted_however_they_end() {
 /// other daemon, nor to a socket that takes commands.
 #[test]
 fn nothing_is_compared_with_another_server() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     let folder = folder();
     let unix = |name: &str, port: u16| {
@@ -408,9 +398,7 @@ fn nothing_is_compared_with_another_server() {
 /// Segments do not show how many requests they contain.
 #[test]
 fn a_pipeline_counts_as_one() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let redis = Redis::start();
     let watching = Watching::start(&[&redis.colon()]);
     redis.load("127.0.0.1", 32_000, &["--command", "PING", "--pipeline", "16"]);
@@ -423,9 +411,7 @@ fn a_pipeline_counts_as_one() {
 /// Streams that are sent together share a segment: the count never exceeds the sent requests.
 #[test]
 fn streams_of_http2_count_as_batches() {
-    if !have("nginx") || !have("h2load") {
-        return;
-    }
+    needs!(have("nginx"), have("h2load"));
     let (port, folder) = (free_port(), folder());
     let _server = nginx(folder.path(), format!("{port} http2"));
     let colon = format!(":{port}");
@@ -447,9 +433,7 @@ fn streams_of_http2_count_as_batches() {
 /// A run of lasthop starts the servers of both links.
 #[test]
 fn a_proxy_has_two_links_over_both_transports() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let watching = Watching::start(&["gunicorn"]);
     run(
         "nginx-gunicorn",
@@ -462,9 +446,7 @@ fn a_proxy_has_two_links_over_both_transports() {
 
 #[test]
 fn a_pooler_has_two_links() {
-    if !have("pgbouncer") || !crate::load_peers::have_postgres("postgres") {
-        return;
-    }
+    needs!(have("pgbouncer"), crate::load_peers::have_postgres("postgres"));
     let watching = Watching::start(&["pgbouncer"]);
     run("pgbouncer", &["--only", "work=query"]);
     let links = watching.links();
@@ -476,9 +458,7 @@ fn a_pooler_has_two_links() {
 
 #[test]
 fn a_link_between_namespaces_is_found() {
-    if !have_namespaces() {
-        return;
-    }
+    needs!(have_namespaces());
     let watching = Watching::start(&["lasthop"]);
     run("sockets", &["--driver-at", "netns:new", "--only", "pattern=echo"]);
     let links = watching.links();

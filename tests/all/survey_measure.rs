@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    common::{Lasthop, Ran, eventually, have, signal},
+    common::{Lasthop, Ran, eventually, have, needs, signal},
     compare::folder,
     load_peers::{Server, free_port},
 };
@@ -82,9 +82,7 @@ pub fn commands(mut connection: impl Read + Write) -> u64 {
 /// The run starts its own server, and leaves the surveyed server alone.
 #[test]
 fn what_is_not_known_is_measured() {
-    if !have("redis-server") {
-        return;
-    }
+    needs!(have("redis-server"));
     let (mut redis, lasthop) = (Redis::start(), Lasthop::new());
     let ran = redis.surveyed(&lasthop);
     assert!(

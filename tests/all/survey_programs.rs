@@ -14,7 +14,7 @@ use crate::{
     common::{
         Lasthop, Ran, edit,
         engines::{World, have_engine, take_environment},
-        have, have_python, have_setup, signal, words,
+        have, have_python, have_setup, needs, signal, words,
     },
     compare::folder,
     driver_at::have_namespaces,
@@ -122,9 +122,7 @@ fn edited(lasthop: &Lasthop, experiment: &str, edits: &[(&str, &str, &str)]) -> 
 /// One connection per request, or kept connections, from one nginx to four processes that count as one server.
 #[test]
 fn workers_are_one_server() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     for (choices, shape) in [
         (["worker=sync", "reuse=per-request"], "per-request"),
         (["worker=gthread", "reuse=keep-alive"], "keep-alive"),
@@ -153,9 +151,7 @@ fn workers_are_one_server() {
 
 #[test]
 fn node_asks_redis() {
-    if !have_setup("node-redis") {
-        return;
-    }
+    needs!(have_setup("node-redis"));
     let lasthop = Lasthop::new();
     let one = ["--only=transport=tcp", "--set=connections=1", "--set=statements=1"];
     let stack = Stack::of(&lasthop, "node-redis", &one);
@@ -168,9 +164,7 @@ fn node_asks_redis() {
 /// and the survey gives no number.
 #[test]
 fn php_asks_mariadb() {
-    if !have_setup("php-mariadb") {
-        return;
-    }
+    needs!(have_setup("php-mariadb"));
     for (reuse, shape, per_request) in [
         ("reuse=keep-alive", "keep-alive", Some(6.0)),
         ("reuse=per-request", "sessions", None),
@@ -192,9 +186,7 @@ fn php_asks_mariadb() {
 /// Two links; the pooler keeps the connections of the second.
 #[test]
 fn go_asks_postgresql_through_pgbouncer() {
-    if !have_setup("go-postgres") || !have("pgbouncer") || !have_postgres("postgres") {
-        return;
-    }
+    needs!(have_setup("go-postgres"), have("pgbouncer"), have_postgres("postgres"));
     let lasthop = Lasthop::new();
     let pooler = "[services.pgbouncer]\nrecipe = \"pgbouncer\"\nneeds = [\"postgres\"]\n\
                   settings = { server = \"host={{ postgres.host }} port={{ postgres.port }}\" }\n";
@@ -220,9 +212,7 @@ fn go_asks_postgresql_through_pgbouncer() {
 
 #[test]
 fn memcached_is_asked() {
-    if !have("memcached") {
-        return;
-    }
+    needs!(have("memcached"));
     let port = free_port();
     let mut command = Command::new("memcached");
     command.args(["-l", "127.0.0.1", "-u", "nobody", "-p", &port.to_string()]);
@@ -253,9 +243,7 @@ fn memcached_is_asked() {
 /// HAProxy sends requests to one server and the other in turns: three links.
 #[test]
 fn haproxy_has_a_link_to_each_server() {
-    if !have("haproxy") || !have("redis-server") {
-        return;
-    }
+    needs!(have("haproxy"), have("redis-server"));
     let (servers, folder, port) = ([Redis::start(), Redis::start()], folder(), free_port());
     let lines: String = servers
         .iter()
@@ -319,9 +307,7 @@ fn a_connected_socket_of_udp_has_a_server() {
 /// If lasthop sees only its own processes, the other end may be on any machine.
 #[test]
 fn a_link_whose_other_end_is_out_of_sight_is_left_out() {
-    if !have_namespaces() || !have("unshare") {
-        return;
-    }
+    needs!(have_namespaces(), have("unshare"));
     let lasthop = Lasthop::new();
     let choices = ["--driver-at=netns:new", "--only=pattern=echo", "--only=transport=tcp"];
     let stack = Stack::start(&lasthop, lasthop.command(lasting("sockets", &choices, "200")));
@@ -344,9 +330,7 @@ fn a_link_whose_other_end_is_out_of_sight_is_left_out() {
 /// Other users' processes have no names, the user's own have, and the survey says what is missing.
 #[test]
 fn an_ordinary_user_sees_what_he_may() {
-    if !can_be_somebody_else() || !have("redis-server") {
-        return;
-    }
+    needs!(can_be_somebody_else(), have("redis-server"));
     let (redis, place) = (Redis::start(), folder());
     let program = place.path().join("lasthop");
     fs::copy(env!("CARGO_BIN_EXE_lasthop"), &program).unwrap();
@@ -429,9 +413,7 @@ fn is_translated(links: &[Link]) {
 /// look.
 #[test]
 fn a_redirected_port_without_a_container() {
-    if !have_engine("podman") {
-        return;
-    }
+    needs!(have_engine("podman"));
     let world = World::new("podman");
     let rule = "-t nat -A OUTPUT -p tcp --dport 8000 -j REDIRECT --to-ports 8001";
     let made = world.inside("iptables").args(rule.split(' ')).status().unwrap();
@@ -452,9 +434,12 @@ fn a_redirected_port_without_a_container() {
 }
 
 fn every_link_of_containers(engine: &'static str, is_published: fn(&[Link])) {
-    if !have("redis-server") || !have("nginx") || !have_python("containers") || !have_engine(engine) {
-        return;
-    }
+    needs!(
+        have("redis-server"),
+        have("nginx"),
+        have_python("containers"),
+        have_engine(engine)
+    );
     let world = World::new(engine);
     let redis = |path| {
         in_containers(

@@ -14,7 +14,7 @@ use lasthop_system::process::{descendants, kill_descendants};
 use serde_json::Value;
 
 use crate::{
-    common::{Lasthop, Ran, engines::take_environment, skip},
+    common::{Lasthop, Ran, engines::take_environment, needs, skip},
     compare::folder,
     driver_at::have_namespaces,
     other_users::{STRANGER, can_be_somebody_else},
@@ -77,9 +77,7 @@ impl Drop for Namespaces {
 #[test]
 fn a_user_with_many_network_namespaces_hides_no_link_of_others() {
     const FILES: u64 = 120;
-    if !can_be_somebody_else() || !have_namespaces() {
-        return;
-    }
+    needs!(can_be_somebody_else(), have_namespaces());
     let Some(_stranger) = Namespaces::start(40) else {
         skip("this machine lets no user make network namespaces");
         return;
@@ -124,9 +122,7 @@ fn a_user_with_many_network_namespaces_hides_no_link_of_others() {
 /// With the mount option of `/proc` that hides other users' processes.
 #[test]
 fn processes_that_are_not_even_listed_are_said_to_be_missing() {
-    if !can_be_somebody_else() || !have_namespaces() {
-        return;
-    }
+    needs!(can_be_somebody_else(), have_namespaces());
     let (lasthop, place) = (Lasthop::new(), folder());
     let program = place.path().join("lasthop");
     fs::copy(env!("CARGO_BIN_EXE_lasthop"), &program).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have, have_python, may_install, words};
+use common::{Lasthop, have, have_python, may_install, needs, words};
 use serde_json::Value;
 
 fn nginx() -> bool {
@@ -18,9 +18,7 @@ fn run(lasthop: &Lasthop, arguments: &[&str]) -> Value {
 
 #[test]
 fn each_http_tool_drives_the_link_behind_nginx() {
-    if !nginx() {
-        return;
-    }
+    needs!(nginx());
     for (tool, connections) in [("wrk", "10"), ("ab", "10"), ("h2load", "10"), ("httperf", "1")] {
         if !have(tool) {
             continue;
@@ -60,9 +58,7 @@ fn each_http_tool_drives_the_link_behind_nginx() {
 
 #[test]
 fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
-    if !nginx() || !have("wrk") {
-        return;
-    }
+    needs!(nginx(), have("wrk"));
     let lasthop = Lasthop::new();
     let summary = run(
         &lasthop,
@@ -102,9 +98,7 @@ fn a_tool_takes_its_turn_beside_lasthop_and_they_are_compared() {
 
 #[test]
 fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
-    if !have("h2load") || !have_python("grpc") {
-        return;
-    }
+    needs!(have("h2load"), have_python("grpc"));
     let lasthop = Lasthop::new();
     let one = words("grpc --only language=python --only streams=1 --cross-check h2load");
     let summary = run(&lasthop, &one);
@@ -136,9 +130,7 @@ fn h2load_drives_calls_of_grpc_in_turn_with_lasthop() {
 
 #[test]
 fn redis_benchmark_drives_redis_over_every_transport() {
-    if !have("redis-server") || !have("redis-benchmark") {
-        return;
-    }
+    needs!(have("redis-server"), have("redis-benchmark"));
     let lasthop = Lasthop::new();
     let one = words("redis --only command=GET --only pipeline=1 --driver redis-benchmark");
     let summary = run(&lasthop, &one);
@@ -182,9 +174,7 @@ fn psql_and_pgbench_drive_postgres_over_every_transport() {
 /// sysbench cannot verify the server's certificate without one of its own.
 #[test]
 fn sysbench_drives_mariadb() {
-    if !have("mariadbd") || !have("sysbench") {
-        return;
-    }
+    needs!(have("mariadbd"), have("sysbench"));
     let lasthop = Lasthop::new();
     let plain = ["mariadb", "--only", "transport=unix,tcp", "--driver", "sysbench"];
     for what in [
@@ -208,9 +198,7 @@ fn sysbench_drives_mariadb() {
 
 #[test]
 fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
-    if !nginx() || !have("ab") {
-        return;
-    }
+    needs!(nginx(), have("ab"));
     let lasthop = Lasthop::new();
     let chosen = ["nginx-gunicorn", "--only", "connections=1", "--only", "transport=tcp"];
     let summary = run(&lasthop, &[&chosen[..], &["--driver", "ab -n 100 -c 1 -l"]].concat());
@@ -226,9 +214,7 @@ fn flags_of_a_study_are_passed_on_and_what_is_wrong_with_them_is_said() {
 /// The lines of README that let a tool drive: whoever types them gets an answer.
 #[test]
 fn what_readme_says_of_tools_has_an_answer() {
-    if !nginx() || !have("ab") || !have("wrk") {
-        return;
-    }
+    needs!(nginx(), have("ab"), have("wrk"));
     let lines = include_str!("../../README.md")
         .lines()
         .filter_map(|line| line.strip_prefix("$ lasthop run "));
@@ -260,9 +246,7 @@ fn doctor_and_setup_know_the_tools() {
     let lasthop = Lasthop::new();
     let page = lasthop.run(["doctor"]).stdout;
     assert!(page.contains("of 8 classic tools are ready"), "{page}");
-    if !may_install() {
-        return;
-    }
+    needs!(may_install());
     let shown = lasthop.run(["setup", "--tools", "--dry-run"]);
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
 }
@@ -270,9 +254,7 @@ fn doctor_and_setup_know_the_tools() {
 /// Every user of the machine can read the arguments of a process.
 #[test]
 fn a_password_is_no_argument_of_a_tool() {
-    if !have("postgres") || !have("pgbench") {
-        return;
-    }
+    needs!(have("postgres"), have("pgbench"));
     let lasthop = Lasthop::new();
     let cases = "--only=work=connect --only=auth=password-scram --only=transport=tcp";
     let short = ["--driver=pgbench", "--budget=30s", "--rounds=1", "--blocks=2", "-q"];

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::PathBuf};
 
-use common::{Lasthop, copy, edit, have, have_python};
+use common::{Lasthop, copy, edit, have, have_python, needs};
 use serde_json::Value;
 
 const SHORT: [&str; 6] = ["--budget", "4s", "--trial", "20ms", "--format", "json"];
@@ -138,9 +138,7 @@ fn a_configuration_that_differs_in_more_than_the_link_is_reported() {
 
 #[test]
 fn reuse_that_is_not_what_was_asked_for_is_proven() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let folder = lasthop.home().join("stack");
     copy(

@@ -16,7 +16,7 @@ use std::{
 use common::{
     LONG, Lasthop, edit,
     engines::{World, have_engine},
-    eventually, have, have_python, signal, slow,
+    eventually, have, have_python, needs, signal, slow,
 };
 
 const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=10 --no-progress";
@@ -243,9 +243,7 @@ fn two_words_at_once_leave_nothing_if_the_guard_is_stopped() {
 
 #[test]
 fn a_preparation_is_cut_off() {
-    if !have("psql") {
-        return;
-    }
+    needs!(have("psql"));
     let lasthop = Lasthop::new();
     let run = "run postgres --rounds=1 --blocks=1 --trial=20ms --no-progress --budget=60s".split(' ');
     let run = Heard::start(lasthop.command(run));
@@ -302,9 +300,7 @@ fn a_guard_that_does_not_answer_ends_the_run() {
 #[test]
 fn a_container_that_docker_does_not_remove_is_named_and_given_up() {
     const EXPERIMENT: &str = "redis-published-port";
-    if !have_engine("docker") || !have("redis-server") {
-        return;
-    }
+    needs!(have_engine("docker"), have("redis-server"));
     let world = World::new("docker");
     let (bin, gate) = (world.root().join("bin"), world.root().join("gate"));
     fs::create_dir(&bin).unwrap();
@@ -381,9 +377,7 @@ fn answering(after: &str) -> String {
 
 #[test]
 fn a_driver_of_others_can_neither_hang_nor_fill_the_memory() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     let endless = "exec tr '\\0' x </dev/zero";
     for (driver, cause) in [
         (
@@ -462,9 +456,7 @@ fn over(lasthop: &Lasthop, text: &str) -> Heard {
 
 #[test]
 fn a_host_that_floods_or_hangs_is_given_up() {
-    if !slow() {
-        return;
-    }
+    needs!(slow());
     for (ssh, cause) in [
         ("exec tr '\\0' x </dev/zero", "it wrote a line of more than 65536 bytes"),
         ("exec yes", "it printed more than 200 lines"),
@@ -522,9 +514,7 @@ fn a_trial_that_spans_a_pause_does_not_count() {
 
 #[test]
 fn the_word_is_heard_in_every_stack_of_a_starting_round() {
-    if !have("nginx") || !have_python("nginx-gunicorn") {
-        return;
-    }
+    needs!(have("nginx"), have_python("nginx-gunicorn"));
     let lasthop = Lasthop::new();
     let run = Heard::start(lasthop.command(["run", "nginx-gunicorn", "--no-progress", "--budget=600s"]));
     lasthop.wait_for_run(1);

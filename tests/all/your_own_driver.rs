@@ -1,7 +1,7 @@
 //! `docs/your-own-driver.md` is true, and its drivers keep to the schema with a real server.
 
 use crate::{
-    common::{BRIEF, Lasthop, have},
+    common::{BRIEF, Lasthop, have, needs},
     your_own_stack::{fenced, follow},
 };
 
@@ -30,9 +30,7 @@ fn judged(lines: &str) -> Vec<String> {
 
 #[test]
 fn the_page_of_drivers_is_what_happens() {
-    if !have("node") || !have("python3") || !have("redis-server") {
-        return;
-    }
+    needs!(have("node"), have("python3"), have("redis-server"));
     let lasthop = Lasthop::new();
     assert_eq!(follow(PAGE, &lasthop), 7, "commands");
 }
@@ -62,9 +60,7 @@ fn a_template_has_sixty_lines_of_code() {
 
 #[test]
 fn both_drivers_keep_to_the_schema_with_a_real_server() {
-    if !have("node") || !have("python3") || !have("redis-server") {
-        return;
-    }
+    needs!(have("node"), have("python3"), have("redis-server"));
     let page = repository(PAGE);
     let blocks = fenced(&page);
     let redis = blocks.iter().find(|block| block.language == "toml").unwrap().text;

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, path::Path, process::Command};
 
-use common::{Lasthop, have};
+use common::{Lasthop, have, needs};
 use regex::Regex;
 
 /// A block of the page: its language, the file that it is, if it is one, and its text.
@@ -123,9 +123,7 @@ pub fn replay(page: &str, lasthop: &Lasthop) -> usize {
 
 #[test]
 fn the_page_is_what_happens() {
-    if !have("node") || !have("nginx") {
-        return;
-    }
+    needs!(have("node"), have("nginx"));
     let lasthop = Lasthop::new();
     assert_eq!(follow("docs/your-own-stack.md", &lasthop), 7, "commands");
     assert_eq!(
@@ -137,9 +135,7 @@ fn the_page_is_what_happens() {
 
 #[test]
 fn a_check_finds_what_no_file_says() {
-    if !have("python3") {
-        return;
-    }
+    needs!(have("python3"));
     let lasthop = Lasthop::new();
     lasthop.run(["new", "mine"]).ok();
     let experiment = lasthop.home().join("mine/experiment.toml");

@@ -30,7 +30,7 @@ use lasthop_repro::outcome::Repetition;
 use regex::{Captures, Regex};
 use serde::Deserialize;
 
-use crate::common::{installed, skip};
+use crate::common::{installed, needs, skip};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/answers")
@@ -135,9 +135,7 @@ fn older_runs() -> BTreeMap<String, Vec<KeptRun>> {
 
 #[test]
 fn pages_and_answers_are_those_of_the_records() {
-    if !installed("xz") {
-        return;
-    }
+    needs!(installed("xz"));
     let kept = all_kept();
     let older = older_runs();
     let mut all: Vec<Answer> = kept.values().map(|one| one.answer.clone()).collect();
@@ -203,9 +201,7 @@ fn findings() {
         .args(["-c", "import jinja2, markdown_it, vl_convert"])
         .output()
         .is_ok_and(|output| output.status.success());
-    if !has_packages && !skip("packages of script/findings are missing in target/tools; script/setup installs them") {
-        return;
-    }
+    needs!(has_packages || skip("packages of script/findings are missing in target/tools; script/setup installs them"));
     let fresh = tempfile::tempdir().unwrap();
     let output = python()
         .arg(root.join("script/findings"))
@@ -224,9 +220,7 @@ fn findings() {
 /// They are passed on: see `script/answers`.
 #[test]
 fn no_record_says_whose_machine_it_was() {
-    if !installed("xz") {
-        return;
-    }
+    needs!(installed("xz"));
     let mut all = 0;
     let kinds = ["records", "overload"].map(|kind| files(&docs().join(kind), ".tar.xz"));
     for (name, record) in kinds.into_iter().flatten() {

@@ -262,7 +262,7 @@ fn is_idle(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::common::engines::have_engine;
+    use crate::common::{engines::have_engine, needs};
 
     /// A script that leaves one thing of each kind.
     const PLANT: &str = r#"set -e
@@ -286,9 +286,7 @@ until grep -q planted /proc/net/unix; do sleep 0.01; done
 
     #[test]
     fn whatever_is_left_is_seen_and_only_once() {
-        if !have_engine("podman") {
-            return;
-        }
+        needs!(have_engine("podman"));
         let mut arena = Arena::new("podman");
         assert_eq!(arena.left(true), Vec::<String>::new());
         arena.patience = Duration::from_secs(1);

@@ -26,7 +26,7 @@ use std::{
 };
 
 use arena::Arena;
-use common::engines::have_engine;
+use common::{engines::have_engine, needs};
 use lasthop_stats::random::{Draws, seed_for};
 use tried::Tried;
 
@@ -188,9 +188,7 @@ fn attack() {
     } else {
         "podman"
     };
-    if !have_engine(engine) {
-        return;
-    }
+    needs!(have_engine(engine));
     let options = Options::read();
     let seed = options.seed.unwrap_or_else(|| {
         if options.minutes.is_some() {

@@ -260,13 +260,11 @@ fn tidy(arena: &Arena) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::common::engines::have_engine;
+    use crate::common::{engines::have_engine, needs};
 
     #[test]
     fn where_no_thread_is_to_be_had_it_is_said() {
-        if !have_engine("podman") {
-            return;
-        }
+        needs!(have_engine("podman"));
         let mut arena = Arena::new("podman");
         let place = PLACES.iter().find(|place| place.name == FEW_PROCESSES).unwrap();
         for number in 1..=10 {

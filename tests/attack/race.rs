@@ -32,7 +32,7 @@ use tempfile::TempDir;
 
 use crate::{
     arena::Arena,
-    common::{NOBODY, engines::have_engine, have, have_python},
+    common::{NOBODY, engines::have_engine, have, have_python, needs},
     ended::{finish, short},
     kills::{SUBJECTS, Subject, forget},
     tried::Tried,
@@ -521,10 +521,12 @@ fn what_the_servers_account_exchanges_leads_nowhere() {
         ("redis", ""),
         ("nginx-gunicorn", ""),
     ];
-    let is_here = have_engine("podman") && have("redis-server") && have("nginx") && have_python("nginx-gunicorn");
-    if !is_here {
-        return;
-    }
+    needs!(
+        have_engine("podman"),
+        have("redis-server"),
+        have("nginx"),
+        have_python("nginx-gunicorn")
+    );
     let mut arena = Arena::new("podman");
     let subject = |(name, argument): &(&str, &str)| {
         let is_it = |subject: &&Subject| subject.experiment == *name && (argument.is_empty() || subject.has(argument));

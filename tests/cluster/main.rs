@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, signal, skip, user_data, words};
+use common::{Lasthop, have, have_python, needs, signal, skip, user_data, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -28,12 +28,11 @@ fn in_a_cluster() {
     // SAFETY: geteuid has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let tools = ["etcd", "containerd", "runc", "go", "nginx", "unshare"];
-    if !tools.iter().all(|tool| have(tool))
-        || !have_python("nginx-gunicorn")
-        || !(root || skip("namespaces of the test's own need root"))
-    {
-        return;
-    }
+    needs!(
+        tools.into_iter().all(have),
+        have_python("nginx-gunicorn"),
+        root || skip("namespaces of the test's own need root")
+    );
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let images = TempDir::new().unwrap();
     let environment = user_data().join("python/nginx-gunicorn");

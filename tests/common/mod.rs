@@ -1,6 +1,11 @@
 //! Common code of the integration tests: lasthop with its own home, and checks that nothing is left behind.
 
-#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test binary uses a part of it"
+)]
 
 pub mod engines;
 pub mod hops;
@@ -19,6 +24,16 @@ use std::{
 
 pub use skip::{installed, leave_out, servers, skip, slow};
 use tempfile::TempDir;
+
+/// Leaves a test that cannot run here. Each condition has said why.
+macro_rules! needs {
+    ($($here:expr),+ $(,)?) => {
+        $(if !$here {
+            return;
+        })+
+    };
+}
+pub(crate) use needs;
 
 /// Options of a short run: too short for a verdict, long enough for every trial to count real replies. The budget never
 /// ends it.
