@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use common::{Lasthop, needs, signal, slow};
+use common::{Lasthop, lacks, needs, shows, signal, slow};
 use serde_json::Value;
 
 /// A run of two blocks.
@@ -140,11 +140,7 @@ fn a_fleet_is_reported_in_little_memory() {
     );
     assert!(most <= MOST_OF_A_FLEET, "{most} kB");
     let told = fs::read_to_string(page).unwrap();
-    assert!(
-        told.contains("on 200&#160;machines")
-            && told.contains("<th scope=\"row\">m199</th>")
-            && told.contains("kind-3")
-    );
+    shows(&told, ["on 200&#160;machines", "<th scope=\"row\">m199</th>", "kind-3"]);
 }
 
 /// Of a file or folder.
@@ -180,10 +176,8 @@ fn a_run_that_goes_on_is_not_called_cut_off() {
     let json = lasthop.run(["report", "last", "--format=json"]).ok().json();
     signal(&child, libc::SIGINT);
     child.wait().unwrap();
-    assert!(
-        report.contains("is still running") && !report.contains("cut off"),
-        "{report}"
-    );
+    shows(&report, ["is still running"]);
+    lacks(&report, ["cut off"]);
     assert_eq!(json["running"], true);
     let report = lasthop.run(["report", "last"]).ok().stdout;
     assert!(report.contains("interrupted"), "{report}");

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{Lasthop, Ran, copy_with, signal, words};
+use common::{Lasthop, Ran, copy_with, shows, signal, words};
 use tempfile::TempDir;
 
 /// Two cases in trials of 10 ms.
@@ -257,10 +257,7 @@ fn nothing_of_the_users_is_removed_by_any_command() {
         assert_eq!(contents(places.0.path()), before, "{command:?}");
     }
     let said = lasthop.run(["clean"]).ok().stderr;
-    assert!(
-        said.contains(&format!("removed {} and ended ", sandbox.display())),
-        "{said}"
-    );
+    shows(&said, [&format!("removed {} and ended ", sandbox.display())]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have, needs, one_line};
+use common::{Lasthop, have, needs, one_line, shows};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -204,12 +204,9 @@ fn nginx_is_compared_by_socket_and_port_and_the_record_reported_again() {
     assert_eq!(lasthop.run(["report", "last"]).ok().stdout, said);
     let verbose = one_line(&lasthop.run(["report", "last", "--verbose"]).ok().stdout);
     assert!(verbose.contains("were not restarted between rounds"), "{verbose}");
-    assert!(
-        lasthop
-            .run(["report", "last", "--format", "html"])
-            .ok()
-            .stdout
-            .contains("</html>")
+    shows(
+        &lasthop.run(["report", "last", "--format", "html"]).ok().stdout,
+        ["</html>"],
     );
 }
 
@@ -262,17 +259,9 @@ fn what_cannot_be_compared_is_said_before_anything_is_measured() {
     compare(&nginx.tcp("/gone"), &nginx.unix("/gone")).fails(1, "status 404");
     compare(&nginx.tcp("/"), &nginx.unix("/closed")).fails(1, "the server requires authentication");
     let ran = compare(&nginx.tcp("/"), &nginx.unix("/way")).fails(2, "do not answer alike");
-    assert!(
-        ran.stderr.contains("length of the body: 3 bytes at") && ran.stderr.contains("--differing"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["length of the body: 3 bytes at", "--differing"]);
     let ran = compare(&nginx.tcp("/other"), &nginx.unix("/other")).fails(2, "do not answer alike");
-    assert!(
-        ran.stderr.contains(r#"body, from byte 0 on: "Hello\n" at"#),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, [r#"body, from byte 0 on: "Hello\n" at"#]);
     let moved = [&nginx.tcp("/moved"), &nginx.unix("/moved"), "--expect-status", "302"];
     let ran = lasthop
         .run(["compare"].iter().chain(&moved))
@@ -429,10 +418,7 @@ fn replies_that_differ_are_compared_on_demand_and_doubted() {
         .iter()
         .find(|check| check["id"] == "config-differs")
         .unwrap();
-    assert!(
-        doubt["evidence"].as_str().unwrap().contains("length of the body"),
-        "{doubt}"
-    );
+    shows(doubt["evidence"].as_str().unwrap(), ["length of the body"]);
 }
 
 #[test]
@@ -711,10 +697,7 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
     ];
     let said = lasthop.run(hanging).stderr;
     assert!(said.contains("restarting the servers, for at most 5 s"), "{said}");
-    assert!(
-        said.contains("the restart command did not end within 5 s and was killed"),
-        "{said}"
-    );
+    shows(&said, ["the restart command did not end within 5 s and was killed"]);
 }
 
 /// A resumed comparison needs the body, so the record has it; reports do not.
@@ -729,11 +712,7 @@ fn what_may_be_secret_is_not_passed_on() {
     let (tcp, unix, headers) = (nginx.tcp(uri), nginx.unix(uri), format!("@{}", headers.display()));
     let asked = ["compare", &tcp, &unix, "-X", "POST", "-H", &headers, "--body", "b0dy"];
     let ran = lasthop.run(asked.iter().chain(&SHORT)).ok();
-    assert!(
-        ran.stdout.contains("page=2&X-Amz-Signature=***&x=***"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["page=2&X-Amz-Signature=***&x=***"]);
     let record = lasthop.runs().pop().unwrap();
     for file in ["run.json", "trials.jsonl"] {
         let text = fs::read_to_string(record.join(file)).unwrap();
@@ -855,9 +834,5 @@ fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
     }
     let summary = compare("3s");
     assert!(has(&summary, "short-trials"), "{}", summary["checks"]);
-    assert!(
-        summary["checks"].to_string().contains("--budget"),
-        "{}",
-        summary["checks"]
-    );
+    shows(&summary["checks"].to_string(), ["--budget"]);
 }

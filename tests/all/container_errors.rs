@@ -14,7 +14,7 @@ use std::{
 use common::{
     BRIEF, Lasthop, Ran,
     engines::{World, have_engine},
-    have, have_python, needs,
+    have, have_python, needs, shows,
 };
 use serde_json::Value;
 
@@ -76,13 +76,6 @@ fn failures(ran: &Ran) -> BTreeMap<String, String> {
         .collect()
 }
 
-#[track_caller]
-fn says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is not in:\n{text}");
-    }
-}
-
 /// A server on the host that holds the port at which the container's port is to be published.
 const SQUATTER: &str = r#"
 summary = "holds the port of another"
@@ -121,9 +114,9 @@ fn a_taken_port(engine: &'static str, reason: &str) {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
     let text = &failures["published-port"];
-    says(
+    shows(
         text,
-        &[
+        [
             "127.0.0.1:",
             "where its port was to be published, was taken meanwhile",
             reason,
@@ -138,9 +131,9 @@ fn a_taken_port(engine: &'static str, reason: &str) {
     );
     let ran = world.run(&short(engine, "path=published-port"));
     let text = &self::failures(&ran)["published-port"];
-    says(
+    shows(
         text,
-        &["is already answered by process ", "(`python3`); refusing to measure it"],
+        ["is already answered by process ", "(`python3`); refusing to measure it"],
     );
     world.lasthop.assert_nothing_left();
 }
@@ -181,16 +174,16 @@ fn an_end_at_once(engine: &'static str) {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
     for path in ["published-port", "shared-volume"] {
-        says(
+        shows(
             &failures[path],
-            &[
+            [
                 "its container ended with status 1 before it was ready",
                 "no-such-thing",
                 "Bad directive",
             ],
         );
     }
-    says(&failures["no-container-tcp"], &["Bad directive"]);
+    shows(&failures["no-container-tcp"], ["Bad directive"]);
     world.lasthop.assert_nothing_left();
 }
 
@@ -225,9 +218,9 @@ fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing()
     let ran = world.run(&short("podman", "path=bridge,no-container-tcp"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
-    says(
+    shows(
         &failures["bridge"],
-        &["locate: ", "cannot build the Containerfile", "No space left on device"],
+        ["locate: ", "cannot build the Containerfile", "No space left on device"],
     );
     assert!(!failures.contains_key("no-container-tcp"), "{failures:?}");
     world.lasthop.assert_nothing_left();
@@ -273,7 +266,7 @@ fn docker_whose_socket_may_not_be_opened_says_which_group_to_join() {
     let ran = as_nobody(&world, &short("docker", "path=bridge,no-container-tcp"));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let failures = failures(&ran);
-    says(&failures["bridge"], &["permission denied", "join the group `docker`"]);
+    shows(&failures["bridge"], ["permission denied", "join the group `docker`"]);
     assert!(
         !failures.contains_key("no-container-tcp"),
         "what needs no engine is measured: {failures:?}"
@@ -307,7 +300,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     fs::create_dir(&deep).unwrap();
     let ran = in_folder(&world, &deep, &volume);
     let long = failures(&ran);
-    says(&long["shared-folder"], &["the kernel allows 107", "LASTHOP_SANDBOX"]);
+    shows(&long["shared-folder"], ["the kernel allows 107", "LASTHOP_SANDBOX"]);
     assert!(!long.contains_key("bridge"), "a path over TCP does not mind: {long:?}");
     fs::remove_dir(&deep).unwrap();
 
@@ -322,9 +315,9 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
         .unwrap();
     assert!(mount.success());
     let ran = in_folder(&world, &read_only, &volume).fails(1, "Read-only file system");
-    says(
+    shows(
         &ran.stderr,
-        &[
+        [
             "cannot create a private directory in",
             "set LASTHOP_SANDBOX to a writable directory",
         ],
@@ -350,10 +343,7 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     let ran = in_folder(&world, &fat, &short("podman", paths));
     for (path, unable) in failures(&ran) {
         // FAT has no owners either, and Redis does not run as root.
-        says(
-            &unable,
-            &["to the account that a server runs as", "set LASTHOP_SANDBOX"],
-        );
+        shows(&unable, ["to the account that a server runs as", "set LASTHOP_SANDBOX"]);
         assert!(
             ["shared-folder", "no-container-unix", "no-container-tcp"].contains(&&path[..]),
             "{path}"
@@ -361,14 +351,14 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     }
     let ran = in_folder(&world, &fat, &short_of("nginx-gunicorn-containers", "podman", paths));
     let unable = failures(&ran);
-    says(
+    shows(
         &unable["shared-folder"],
-        &["cannot hold a Unix socket", "fuse", "LASTHOP_SANDBOX"],
+        ["cannot hold a Unix socket", "fuse", "LASTHOP_SANDBOX"],
     );
     for path in ["no-container-unix", "no-container-tcp"] {
-        says(
+        shows(
             &unable[path],
-            &["to the account that a server runs as", "set LASTHOP_SANDBOX"],
+            ["to the account that a server runs as", "set LASTHOP_SANDBOX"],
         );
     }
     assert!(world.inside("umount").arg(&fat).status().unwrap().success());

@@ -11,7 +11,7 @@ use std::{
 use common::{
     Ran,
     engines::{World, have_engine},
-    have, needs,
+    have, needs, shows,
 };
 use serde_json::Value;
 
@@ -182,12 +182,9 @@ fn a_program_that_is_not_there(world: &World, base: &str) {
     )
     .unwrap_err();
     let none = run(world, "bridge");
-    assert!(
-        none.json()["failures"][0]["cause"]
-            .as_str()
-            .unwrap()
-            .contains("no file `Containerfile`"),
-        "{none:?}"
+    shows(
+        none.json()["failures"][0]["cause"].as_str().unwrap(),
+        ["no file `Containerfile`"],
     );
 }
 

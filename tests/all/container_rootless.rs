@@ -12,7 +12,7 @@ use common::{
     engines::{Rootless, World, have_engine},
     have,
     hops::goes_over,
-    moments, needs, signal,
+    moments, needs, shows, signal,
 };
 
 /// A short run of an experiment that needs a single program.
@@ -88,9 +88,7 @@ fn a_user_whom_podman_refuses_learns_why() {
     let failures = summary["failures"].as_array().unwrap();
     assert_eq!(failures.len(), 1, "what needs no engine is measured: {failures:?}");
     let cause = failures[0]["cause"].as_str().unwrap();
-    for part in ["podman", "/etc/subuid", "uidmap"] {
-        assert!(cause.contains(part), "`{part}` is not in {cause}");
-    }
+    shows(cause, ["podman", "/etc/subuid", "uidmap"]);
     let found = user.run(&["doctor", "redis-published-port"]);
     assert!(found.stdout.contains("/etc/subuid"), "{found:?}");
 }

@@ -10,7 +10,9 @@ use std::{
     process::Command,
 };
 
-use common::{BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, may_install, needs, words};
+use common::{
+    BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, lacks, may_install, needs, shows, words,
+};
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
 
@@ -63,10 +65,7 @@ fn the_data_folder_is_its_owners_alone_whatever_the_umask_is() {
     set_mode(&home.join("runs"), if is_root { 0o775 } else { 0o777 });
     let said = with_umask(&["runs"]).stderr;
     for folder in [&home, &home.join("runs")] {
-        assert!(
-            said.contains(&format!("note: others could write {};", folder.display())),
-            "{said}"
-        );
+        shows(&said, [&format!("note: others could write {};", folder.display())]);
         assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o755);
     }
     assert_eq!(with_umask(&["runs"]).stderr, "");
@@ -144,10 +143,7 @@ fn root_is_warned_of_a_folder_that_another_account_may_change() {
     assert_eq!(doctor(), "");
     chown(lasthop.home().join("mine"), Some(STRANGER), Some(STRANGER)).unwrap();
     let said = doctor();
-    assert!(
-        said.contains("warning: you are root, and another account may change what "),
-        "{said}"
-    );
+    shows(&said, ["warning: you are root, and another account may change what "]);
     lasthop.run(["list"]).ok();
 }
 
@@ -204,10 +200,8 @@ fn two_experiments_of_one_name_disturb_neither_each_others_packages_nor_records(
     }
     lasthop.run(["runs", "--format", "html", "-o", "pages/"]).ok();
     let index = fs::read_to_string(lasthop.home().join("pages/index.html")).unwrap();
-    assert!(
-        index.contains(&name(second)) && !index.contains("no change") && !index.contains("changed"),
-        "{index}"
-    );
+    shows(&index, [&name(second)]);
+    lacks(&index, ["no change", "changed"]);
 }
 
 #[test]

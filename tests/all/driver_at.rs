@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, needs, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, needs, shows, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -113,10 +113,7 @@ fn a_namespace_of_its_own_has_the_driver_and_goes_with_the_run() {
     let summary = Ran::from(child.wait_with_output().unwrap()).ok().json();
     all_measured(&summary, 3);
     let driver = &summary["environment"]["driver"];
-    assert!(
-        driver["place"].as_str().unwrap().contains("that lasthop created"),
-        "{driver}"
-    );
+    shows(driver["place"].as_str().unwrap(), ["that lasthop created"]);
     for (case, address) in addresses(&lasthop) {
         assert!(
             case.starts_with("unix") || address.contains("\"198.1"),
@@ -147,10 +144,7 @@ fn an_abstract_socket_is_not_reached_from_another_namespace_and_says_so() {
     let ran = lasthop.run(short(&["--set", "transport=abstract,tcp", "--driver-at", "netns:new"]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = ran.json()["failures"].to_string();
-    assert!(
-        failures.contains("abstract socket names belong to a network namespace"),
-        "{failures}"
-    );
+    shows(&failures, ["abstract socket names belong to a network namespace"]);
 }
 
 #[test]
@@ -208,12 +202,9 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
         (&summary["stopped"], summary["resumed"].as_array().unwrap().len()),
         (&"rounds".into(), 1)
     );
-    assert!(
-        summary["environment"]["driver"]["place"]
-            .as_str()
-            .unwrap()
-            .contains("that lasthop created"),
-        "{summary}"
+    shows(
+        summary["environment"]["driver"]["place"].as_str().unwrap(),
+        ["that lasthop created"],
     );
 }
 
@@ -458,10 +449,7 @@ fn over_ssh_the_driver_measures_every_transport_and_leaves_nothing() {
     let summary = lasthop.run(sshd.words(sshd.good(), &[])).ok().json();
     all_measured(&summary, 3);
     let place = summary["environment"]["driver"]["place"].as_str().unwrap();
-    assert!(
-        place.contains("which is this machine") && place.contains("over ssh"),
-        "{place}"
-    );
+    shows(place, ["which is this machine", "over ssh"]);
     assert_eq!(summary["environment"]["driver"]["reaches"], "loopback");
     sshd.assert_nothing_left();
 }
@@ -572,10 +560,7 @@ fn a_connection_that_is_lost_ends_the_run_and_what_is_there() {
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let failures = failures(&lasthop);
-    assert!(
-        failures.contains("the ssh connection to 127.0.0.1 was lost"),
-        "{failures}"
-    );
+    shows(&failures, ["the ssh connection to 127.0.0.1 was lost"]);
     sshd.assert_nothing_left();
 }
 

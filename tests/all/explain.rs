@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command},
 };
 
-use common::{Lasthop, Ran, copy, eventually, have, needs, one_line, signal, skip, words};
+use common::{Lasthop, Ran, copy, eventually, have, needs, one_line, shows, signal, skip, words};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
@@ -100,10 +100,7 @@ fn each_transport_has_its_own_layer_and_the_parts_add_up() {
         "{difference:#}"
     );
     let text = one_line(&lasthop.run(["report", "last"]).ok().stdout);
-    assert!(
-        text.contains("In the profile trials") && text.contains("not attributed"),
-        "{text}"
-    );
+    shows(&text, ["In the profile trials", "not attributed"]);
 }
 
 /// The case of an explained run whose name begins like this.
@@ -303,11 +300,7 @@ fn a_run_without_layers_is_made_again() {
     let plain = lasthop.runs();
     let ran = lasthop.run(["run", "last", "--again", "--explain", "-q"]).ok();
     assert!(ran.stderr.contains("is made again"), "{}", ran.stderr);
-    assert!(
-        one_line(&ran.stdout).contains("In the profile trials"),
-        "{}",
-        ran.stdout
-    );
+    shows(&one_line(&ran.stdout), ["In the profile trials"]);
     assert_eq!(lasthop.runs().len(), 2);
     let copied = lasthop.home().join("copy");
     copy(&plain[0], &copied);
@@ -348,10 +341,7 @@ fn who_may_not_observe_is_told_what_is_missing() {
     assert!(ran.stdout.contains("(not-observed)"), "{}", ran.stdout);
     let report = without_rights(&lasthop, &["report", "last", "--verbose"]).ok();
     for text in [&ran.stderr, &one_line(&report.stdout)] {
-        assert!(
-            text.contains("CAP_PERFMON") && text.contains("kernel.perf_event_paranoid"),
-            "{text}"
-        );
+        shows(text, ["CAP_PERFMON", "kernel.perf_event_paranoid"]);
     }
     let summary = without_rights(&lasthop, &["report", "last", "--format=json"])
         .ok()
@@ -359,8 +349,5 @@ fn who_may_not_observe_is_told_what_is_missing() {
     assert_eq!(summary["explained"]["cases"], serde_json::json!({}));
     assert_eq!(summary["failures"], serde_json::json!([]));
     let doctor = without_rights(&lasthop, &["doctor", "sockets"]).stdout;
-    assert!(
-        one_line(&doctor).contains("`run --explain` would see no layers"),
-        "{doctor}"
-    );
+    shows(&one_line(&doctor), ["`run --explain` would see no layers"]);
 }

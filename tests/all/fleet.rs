@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, engines::take_environment, eventually, words};
+use common::{Lasthop, Ran, engines::take_environment, eventually, shows, words};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -73,10 +73,7 @@ fn machines_are_reported_together() {
     assert_eq!(declared["kinds"]["means"].as_array().unwrap().len(), 2, "{declared}");
 
     let terminal = report(&[]).ok().stdout;
-    assert!(
-        terminal.contains("All machines") && terminal.contains("three"),
-        "{terminal}"
-    );
+    shows(&terminal, ["All machines", "three"]);
     assert!(terminal.lines().all(|line| line.chars().count() <= 80), "{terminal}");
     assert!(report(&["--format", "markdown"]).ok().stdout.contains("### Kinds"));
     assert!(report(&["--format", "html"]).ok().stdout.contains("class=\"forest\""));
@@ -112,11 +109,9 @@ fn a_record_comes_back_through_a_log() {
         .collect();
     collect(&half).fails(1, "ends before the record does");
     fs::remove_dir_all(&here.runs()[0]).unwrap();
-    assert!(
-        collect(&format!("some other line\n{log}"))
-            .ok()
-            .stderr
-            .contains("complete and verified")
+    shows(
+        &collect(&format!("some other line\n{log}")).ok().stderr,
+        ["complete and verified"],
     );
     let (there, run) = (pod.runs().remove(0), here.runs().remove(0));
     assert_eq!(there.file_name(), run.file_name());
@@ -253,10 +248,7 @@ fn an_export_says_all_that_a_run_would_ask_for() {
     let pod = export(&["nginx-gunicorn", "--pods=tcp,unix", "--image", "i"])
         .ok()
         .stdout;
-    assert!(
-        pod.contains("name: \"unix-nginx\"") && pod.contains("restartPolicy: Always"),
-        "{pod}"
-    );
+    shows(&pod, ["name: \"unix-nginx\"", "restartPolicy: Always"]);
     assert!(
         pod.contains("unix:/run/lasthop/unix/gunicorn/socket"),
         "the link is rendered: {pod}"

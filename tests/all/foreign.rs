@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use common::{Lasthop, Ran, needs, signal};
+use common::{Lasthop, Ran, lacks, needs, shows, signal};
 use lasthop_fleet::wire::Sender;
 use lasthop_load::serve::{Pattern, ServeSpec, Server, Stopper};
 use lasthop_plan::plan::Plan;
@@ -318,9 +318,7 @@ fn the_question_shows_what_is_done_and_not_what_a_record_says() {
         endpoint["spec"]["endpoint"]["tls"] = json!({ "server_name": "their.host", "authority": "/etc/shadow" });
     };
     let shown = told(&postgres);
-    for part in ["evil", "theirs", "pg_read_file", "their.host", "/etc/shadow"] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    shows(&shown, ["evil", "theirs", "pg_read_file", "their.host", "/etc/shadow"]);
     // Another machine needs its own consent, as in `compare`, even for a trusted record.
     told(&|endpoint| endpoint["spec"]["endpoint"] = json!({ "address": { "tcp": "192.0.2.1:80" } }));
     world
@@ -372,9 +370,7 @@ fn a_name_that_is_none_goes_nowhere() {
     }
     assert_eq!(fs::read(own.join("environment.json")).unwrap(), before);
     let listed = lasthop.run(["runs"]).ok().stdout;
-    for bad in ["PWNED", "-rf", ".hidden", "a b", "é"] {
-        assert!(!listed.contains(bad), "{bad}: {listed}");
-    }
+    lacks(&listed, ["PWNED", "-rf", ".hidden", "a b", "é"]);
     // No run is later than tomorrow: this name is listed before all others, and `diff` compares with the user's own
     // run.
     let places = ["20991231T235959-sockets-n1-7", name(own)].map(|run| listed.find(run).unwrap());
@@ -397,10 +393,7 @@ fn a_name_that_is_none_goes_nowhere() {
     let elsewhere = lasthop.home().join("it's mine");
     copy(own, &elsewhere);
     let text = lasthop.run(["report", "./it's mine"]).ok().stdout;
-    assert!(
-        text.contains("lasthop report \"/") && text.contains("it's mine\" "),
-        "{text}"
-    );
+    shows(&text, ["lasthop report \"/", "it's mine\" "]);
 }
 
 /// The record of a run whose services left files.
@@ -545,10 +538,7 @@ fn what_cannot_be_written_or_shown_is_said() {
         .resume(name(&stored), &["--trust-record"])
         .fails(2, "Start a new run instead")
         .stderr;
-    assert!(
-        refused.contains("Start a new run instead: `lasthop compare 'a; touch x' "),
-        "{refused}"
-    );
+    shows(&refused, ["Start a new run instead: `lasthop compare 'a; touch x' "]);
     // Notes about other users' leftovers in /tmp may come first.
     let errors = refused.lines().filter(|line| line.starts_with("error:"));
     assert_eq!(errors.count(), 1, "{refused}");

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{fs, net::TcpListener, path::Path};
 
-use common::{Lasthop, copy, have_setup, needs};
+use common::{Lasthop, copy, have_setup, needs, shows};
 
 /// Changes an experiment so that the load of its Unix case does not cross the link, though every probe does. Each text
 /// is replaced where a file has it, which is once. Returns the evidence of the check, and the report.
@@ -92,10 +92,7 @@ fn by_another_path(servers: &str) {
         ("nginx.conf.j2", "    upstream application {", &group),
         ("nginx.conf.j2", "        location / {", root),
     ]);
-    assert!(
-        evidence.contains(&format!("at {port}, which is not the link")),
-        "{evidence}"
-    );
+    shows(&evidence, [&format!("at {port}, which is not the link")]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, skip};
+use common::{Lasthop, Ran, lacks, shows, skip};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
@@ -445,13 +445,7 @@ fn json_says_why_nothing_was_right() {
     assert_eq!(wrong["failure"]["stage"], "verify");
     let nobody = figures("http+unix:/nonexistent/socket:/");
     assert_eq!(nobody["errors"], serde_json::json!({"refused": 1}));
-    assert!(
-        nobody["first_errors"]["refused"]
-            .as_str()
-            .unwrap()
-            .contains("No such file"),
-        "{nobody}"
-    );
+    shows(nobody["first_errors"]["refused"].as_str().unwrap(), ["No such file"]);
     assert!(nobody["proof"].is_null());
 }
 
@@ -509,11 +503,8 @@ fn a_server_without_tls_brings_no_advice_on_certificates() {
     let ran = Lasthop::new()
         .run(["load", &url])
         .fails(1, "the server does not offer TLS on this socket");
-    assert!(
-        ran.stderr.contains("turn TLS on in the server") && !ran.stderr.contains("--authority"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["turn TLS on in the server"]);
+    lacks(&ran.stderr, ["--authority"]);
 }
 
 /// Replies that are too long to be compared can be loaded without that.
@@ -592,17 +583,11 @@ fn a_server_that_closes_connections_is_not_said_to_keep_them() {
     stop.store(true, Ordering::Relaxed);
     TcpStream::connect(address).unwrap();
     server.join().unwrap();
-    assert!(
-        ran.stdout
-            .contains("1 connection, closed by the server after each reply, 1 thread"),
-        "{}",
-        ran.stdout
+    shows(
+        &ran.stdout,
+        ["1 connection, closed by the server after each reply, 1 thread"],
     );
-    assert!(
-        ran.stdout.contains("each request has its own connection"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["each request has its own connection"]);
 }
 
 #[test]
@@ -694,11 +679,7 @@ fn a_name_that_haproxy_pads_is_found() {
     let figures = lasthop.run(["load", &url, "-n", "5", "--format", "json"]).ok().json();
     assert_eq!(figures["proof"]["peer"], format!("abns@{name}"), "{figures}");
     let ran = lasthop.run(["load", &format!("http+unix:@{name}:/"), "-n", "5"]).ok();
-    assert!(
-        ran.stderr.contains(&format!("`@{name}` is `abns@{name}` here")),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, [&format!("`@{name}` is `abns@{name}` here")]);
 }
 
 /// Where `localhost` is two addresses, as on many systems, a server may listen at one of them.
@@ -766,11 +747,8 @@ fn a_reply_without_an_end_is_named_in_words_of_its_protocol() {
         1,
         "the end of the reply, which has no length and ends with the connection: timed out",
     );
-    assert!(
-        ran.stderr.contains("a stream of events has no end") && !ran.stderr.contains("--until"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["a stream of events has no end"]);
+    lacks(&ran.stderr, ["--until"]);
 }
 
 /// Answers right away and counts, but keeps the reply to one request back until it has heard nothing for a second.
@@ -837,11 +815,9 @@ fn a_number_of_requests_is_sent_and_no_more() {
         assert_eq!(asked.load(Ordering::SeqCst), count + before, "{options:?}");
     }
     let ran = lasthop.run(["load", &url, "-n", "1000000000", "-d", "50ms"]).ok();
-    assert!(
-        ran.stdout
-            .contains(" of 1,000,000,000 requests were sent in the time of --duration"),
-        "{}",
-        ran.stdout
+    shows(
+        &ran.stdout,
+        [" of 1,000,000,000 requests were sent in the time of --duration"],
     );
 }
 
@@ -886,11 +862,7 @@ fn a_redirect_says_where_it_leads() {
     let ran = lasthop
         .run(["load", &server.url, "--expect-status", "302", "-n", "10"])
         .ok();
-    assert!(
-        ran.stdout.contains("status 302 (a redirect, not followed)"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["status 302 (a redirect, not followed)"]);
 }
 
 /// Whether some client of the port has sent a SYN that was not answered.
@@ -935,16 +907,8 @@ fn a_connect_that_took_a_second_is_said() {
     let ran = lasthop
         .run(["load", &format!("http://{address}/"), "-n", "10", "--no-reference"])
         .ok();
-    assert!(
-        ran.stdout.contains("1 connect took 1 s or longer, the longest 1."),
-        "{}",
-        ran.stdout
-    );
-    assert!(
-        ran.stdout.contains("the kernel repeats a SYN only after 1 s"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["1 connect took 1 s or longer, the longest 1."]);
+    shows(&ran.stdout, ["the kernel repeats a SYN only after 1 s"]);
 }
 
 #[test]
@@ -1040,26 +1004,17 @@ fn advice_names_only_options_that_help() {
     serve(&lasthop.home().join("s"), drop);
     let silent = format!("http+unix:{}:/", lasthop.home().join("s").display());
     let ran = lasthop.run(["load", &silent, "-n", "5"]);
-    assert!(
-        ran.stderr.contains("-H 'Host: NAME'") && !ran.stderr.contains("--reuse"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["-H 'Host: NAME'"]);
+    lacks(&ran.stderr, ["--reuse"]);
     let ran = lasthop.run(["load", &url, "-n", "5", "--timeout", "200ms"]);
-    assert!(
-        ran.stderr.contains("raise `--timeout`") && !ran.stderr.contains("--until"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["raise `--timeout`"]);
+    lacks(&ran.stderr, ["--until"]);
     let url = by_number(&lasthop, "endless", |_| {
         "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n".to_owned()
     });
     let ran = lasthop.run(["load", &url, "-n", "5", "--timeout", "200ms"]);
-    assert!(
-        ran.stderr.contains("has no length") && !ran.stderr.contains("--until"),
-        "{}",
-        ran.stderr
-    );
+    shows(&ran.stderr, ["has no length"]);
+    lacks(&ran.stderr, ["--until"]);
 }
 
 #[test]
@@ -1175,11 +1130,7 @@ fn several_requests_come_from_a_file_and_each_is_checked_by_itself() {
         }
     }
     let ran = lasthop.run(load.iter().chain(&["-n", "40", "--headroom"])).ok();
-    assert!(
-        ran.stdout.contains("times: against a server that does nothing"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["times: against a server that does nothing"]);
     // With the mark that Windows writes before a text.
     fs::write(&file, "\u{feff}/a\nPOST /b\n").unwrap();
     lasthop.run(load).fails(1, "POST /b: status 201, expected 200");

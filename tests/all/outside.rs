@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use common::{Lasthop, Ran, edit, have, needs};
+use common::{Lasthop, Ran, edit, have, lacks, needs};
 use lasthop_page::text::is_hidden;
 
 /// Retitles a terminal, clears it, reverses text, forges a line, and is a mention, a reference and a formula.
@@ -225,10 +225,7 @@ fn what_a_server_says_to_a_run_is_text_in_every_report() {
         assert_eq!(ran.stdout.contains("PWNED"), format != "csv", "{}", ran.stdout);
         if format == "markdown" {
             let text = outside_of_code(&ran.stdout);
-            assert!(
-                !text.contains("@me") && !text.contains("#1") && !text.contains("<b>"),
-                "{text}"
-            );
+            lacks(&text, ["@me", "#1", "<b>"]);
         }
     }
     // A foreign record may contain any text.

@@ -16,7 +16,7 @@ use std::{
 use common::{
     Lasthop, Ran,
     engines::{World, have_engine, take_environment},
-    have, needs, skip, slow,
+    have, lacks, needs, shows, skip, slow,
 };
 use lasthop_model::manager::MANAGERS;
 use tempfile::TempDir;
@@ -186,15 +186,9 @@ impl Root {
 
 #[track_caller]
 fn answered(ran: Ran) {
-    assert!(
-        ran.stdout
-            .contains("sockets: Unix socket, TCP and TLS between two processes"),
-        "{ran:?}"
-    );
-    assert!(
-        ran.stdout.contains("sure?\n") && !ran.stdout.contains("No answer"),
-        "{ran:?}"
-    );
+    shows(&ran.stdout, ["sockets: Unix socket, TCP and TLS between two processes"]);
+    shows(&ran.stdout, ["sure?\n"]);
+    lacks(&ran.stdout, ["No answer"]);
 }
 
 #[test]
@@ -222,10 +216,8 @@ fn a_tarball_is_all_it_takes() {
             );
         }
         let notices = fs::read_to_string(root.path().join("THIRD-PARTY.txt")).unwrap();
-        assert!(
-            notices.contains("\nrustls ") && !notices.contains("\nproptest "),
-            "{notices}"
-        );
+        shows(&notices, ["\nrustls "]);
+        lacks(&notices, ["\nproptest "]);
         root.bring_libraries_of(&root.path().join("lasthop"));
         root.answers("/lasthop");
     }
@@ -428,18 +420,11 @@ fn the_action_reports_and_holds_limits() {
     let (ran, output) = act(command, "unix slower > 90%\n\ntls slower > 1%\n");
     ran.ok();
     let report = fs::read_to_string(lasthop.home().join("lasthop-report.md")).unwrap();
-    assert!(
-        report.contains("| tls |") && report.contains("tls slower > 1%"),
-        "{report}"
-    );
-    assert!(
-        output.contains("lasthop-report.md") && output.contains("exceeded=true"),
-        "{output}"
-    );
-    assert!(
-        fs::read_to_string(lasthop.home().join("summary"))
-            .unwrap()
-            .contains("| tls |")
+    shows(&report, ["| tls |", "tls slower > 1%"]);
+    shows(&output, ["lasthop-report.md", "exceeded=true"]);
+    shows(
+        &fs::read_to_string(lasthop.home().join("summary")).unwrap(),
+        ["| tls |"],
     );
     let (ran, output) = act(command, "unix slower > 90%");
     assert!(!output.contains("exceeded"), "{ran:?} {output}");
@@ -448,10 +433,7 @@ fn the_action_reports_and_holds_limits() {
     let one = "run sockets --only pattern=hello --trial '20ms' --rounds 1 --blocks 1";
     let (ran, output) = act(one, "unix slower > 90%");
     ran.ok();
-    assert!(
-        output.contains("not-judged=true") && output.contains("report="),
-        "{output}"
-    );
+    shows(&output, ["not-judged=true", "report="]);
     // The repository's files are foreign: none may be executed because of its name.
     for module in ["shlex", "os", "venv", "ensurepip"] {
         let code = format!("open('executed-{module}', 'w')\n");

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use common::{Lasthop, eventually, have, have_python, needs, slow, words};
+use common::{Lasthop, eventually, have, have_python, needs, shows, slow, words};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -33,10 +33,7 @@ fn a_repetition_says_from_layers_where_its_figures_come_from() {
         "{layers:?}"
     );
     // What differs, and what the transport does not touch.
-    assert!(
-        said.contains("TCP ") && said.contains("in layers that do not differ"),
-        "{said}"
-    );
+    shows(&said, ["TCP ", "in layers that do not differ"]);
 }
 
 #[test]
@@ -171,16 +168,8 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         "a sync worker: {}",
         note("reuse")
     );
-    assert!(
-        note("versions").contains("gunicorn 19.6.0 then"),
-        "{}",
-        note("versions")
-    );
-    assert!(
-        note("resolution").contains("wrk resolves 1 µs"),
-        "{}",
-        note("resolution")
-    );
+    shows(note("versions"), ["gunicorn 19.6.0 then"]);
+    shows(note("resolution"), ["wrk resolves 1 µs"]);
 }
 
 /// Where the study fitted a line or subtracted, lasthop's column is the quantity of the experiment, from one record.
@@ -625,10 +614,7 @@ fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
         one.stdout
     );
     let part = &one.json()["parts"][0];
-    assert!(
-        part["skipped"].as_str().unwrap().contains("`cockroach` was not found"),
-        "{part}"
-    );
+    shows(part["skipped"].as_str().unwrap(), ["`cockroach` was not found"]);
     assert_eq!(
         (part["missing"].as_bool(), part["failures"].as_array().unwrap().len()),
         (Some(true), 0),

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, needs, one_line, signal, words};
+use common::{Lasthop, Ran, have, needs, one_line, shows, signal, words};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
@@ -100,10 +100,7 @@ fn a_killed_run_goes_on_with_a_new_round() {
     assert_eq!(summary["resumed"][0]["ended"], Value::Null, "it was killed");
     assert!(summary["resumed"][0]["pause_seconds"].as_f64().unwrap() > 0.0);
     let report = report(&lasthop);
-    assert!(
-        report.contains("resumed once") && report.contains("it was killed after"),
-        "{report}"
-    );
+    shows(&report, ["resumed once", "it was killed after"]);
     assert!(!report.contains("cut off"), "{report}");
     assert!(lasthop.run(["runs"]).ok().stdout.contains("sockets"));
     lasthop
@@ -218,11 +215,7 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     write_script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
     write_redis(&bin.join("other-redis"), "7.0.1", "now it is there");
     let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: was missing, is now 7.0.1 (");
-    assert!(
-        refused.stderr.contains("Start a new run instead: `lasthop run ./mine"),
-        "{}",
-        refused.stderr
-    );
+    shows(&refused.stderr, ["Start a new run instead: `lasthop run ./mine"]);
     assert_eq!(fs::read_to_string(&record).unwrap(), before, "the record is as it was");
 
     fs::remove_file(bin.join("other-redis")).unwrap();
@@ -261,11 +254,7 @@ fn what_has_changed_is_named_and_refused() {
         let ran = lasthop
             .run(["resume", run.to_str().unwrap(), "--budget=2s", "--trust-record"])
             .fails(2, text);
-        assert!(
-            ran.stderr.contains("Start a new run instead: `lasthop run ./mine"),
-            "{}",
-            ran.stderr
-        );
+        shows(&ran.stderr, ["Start a new run instead: `lasthop run ./mine"]);
         assert_eq!(record(), before, "the record is as it was");
         assert!(run.join("end.json").exists());
         lasthop.wait_until_gone();

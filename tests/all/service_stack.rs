@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    common::{have, needs},
+    common::{have, needs, shows},
     other_users::can_be_somebody_else,
 };
 
@@ -329,10 +329,7 @@ fn a_stranger_that_takes_the_port_meanwhile_is_found_out() {
     });
     let error = run.start(bindings, service).unwrap_err().cause;
     let _listener = stranger.join().unwrap();
-    assert!(
-        error.contains(&format!("is answered by process {} (`", std::process::id())),
-        "{error}"
-    );
+    shows(&error, [&format!("is answered by process {} (`", std::process::id())]);
 }
 
 #[test]
@@ -351,10 +348,7 @@ fn a_stranger_in_the_place_of_a_socket_is_found_out() {
     });
     let error = run.start(bindings, service).unwrap_err().cause;
     let listener = stranger.join().unwrap();
-    assert!(
-        error.contains(&format!("is answered by process {} (`", std::process::id())),
-        "{error}"
-    );
+    shows(&error, [&format!("is answered by process {} (`", std::process::id())]);
     listener.set_nonblocking(true).unwrap();
     assert!(
         listener
@@ -555,10 +549,7 @@ fn a_program_that_is_missing_and_a_file_that_leads_out_are_refused() {
     let (bindings, mut service) = run.script_of(1, "exit 0");
     service.files = vec![(PathBuf::from("../../evil"), vec![])];
     let error = run.start(bindings, service).unwrap_err().cause;
-    assert!(
-        error.contains("the file name ../../evil is outside the service's directory"),
-        "{error}"
-    );
+    shows(&error, ["the file name ../../evil is outside the service's directory"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     common::{
         Lasthop, Ran, edit,
         engines::{World, have_engine, take_environment},
-        have, have_python, have_setup, needs, signal, words,
+        have, have_python, have_setup, needs, shows, signal, words,
     },
     compare::folder,
     driver_at::have_namespaces,
@@ -367,9 +367,7 @@ fn an_ordinary_user_sees_what_he_may() {
     has(&links, "lasthop → ?", "tcp");
     assert_eq!(the_only(&links).shape(), "keep-alive");
     let missing = seen["missing"].to_string();
-    for part in ["processes of other users", "CAP_NET_ADMIN"] {
-        assert!(missing.contains(part), "`{part}` is not in {missing}");
-    }
+    shows(&missing, ["processes of other users", "CAP_NET_ADMIN"]);
 }
 
 /// The links to the port of a service in a container, while the driver sends requests.

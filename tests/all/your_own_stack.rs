@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, path::Path, process::Command};
 
-use common::{Lasthop, have, needs};
+use common::{Lasthop, have, needs, shows};
 use regex::Regex;
 
 /// A block of the page: its language, the file that it is, if it is one, and its text.
@@ -145,21 +145,14 @@ fn a_check_finds_what_no_file_says() {
     let ran = lasthop
         .run(["new", "--check", "./mine"])
         .fails(1, "0 of 2 cases answer correctly");
-    assert!(
-        ran.stdout.contains("failed at verify") && ran.stdout.contains("Good day!"),
-        "{}",
-        ran.stdout
-    );
+    shows(&ran.stdout, ["failed at verify", "Good day!"]);
 }
 
 #[test]
 fn files_of_an_experiment_are_listed_and_printed_as_they_are() {
     let lasthop = Lasthop::new();
     let list = lasthop.run(["show", "nginx-gunicorn", "--files"]).ok().stdout;
-    assert!(
-        list.contains("  nginx.conf.j2\n") && list.contains("  services/nginx/recipe.toml\n"),
-        "{list}"
-    );
+    shows(&list, ["  nginx.conf.j2\n", "  services/nginx/recipe.toml\n"]);
     let both = ["nginx.conf.j2", "services/nginx/recipe.toml"];
     let printed = lasthop
         .run(["show", "nginx-gunicorn", "--files", both[0], both[1]])

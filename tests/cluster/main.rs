@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, needs, signal, skip, user_data, words};
+use common::{Lasthop, have, have_python, needs, shows, signal, skip, user_data, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -263,9 +263,7 @@ fn layouts_of_pods_are_compared() {
             .run(["report", run.to_str().unwrap(), "--format", "csv"])
             .ok()
             .stdout;
-        for layout in ["tcp", "unix", "service", "other-node"] {
-            assert!(text.contains(layout), "{layout}: {text}");
-        }
+        shows(&text, ["tcp", "unix", "service", "other-node"]);
     }
     assert_eq!(inventory(), before);
 }
@@ -413,10 +411,7 @@ fn ctrl_c_removes_everything() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(
-        said.contains("interrupted; what was in the cluster has been removed"),
-        "{said}"
-    );
+    shows(&said, ["interrupted; what was in the cluster has been removed"]);
     assert_eq!(inventory(), before);
 }
 

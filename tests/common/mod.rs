@@ -85,6 +85,22 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Fails unless the text has every part.
+#[track_caller]
+pub fn shows<const N: usize>(text: &str, parts: [&str; N]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+/// Fails if the text has one of these parts.
+#[track_caller]
+pub fn lacks<const N: usize>(text: &str, parts: [&str; N]) {
+    for part in parts {
+        assert!(!text.contains(part), "`{part}` is in:\n{text}");
+    }
+}
+
 /// lasthop with its own data folder and sandbox parent, both removed on drop, when nothing else may be left.
 pub struct Lasthop {
     home: TempDir,
