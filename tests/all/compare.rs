@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have, needs, one_line, shows};
+use common::{Lasthop, have, needs, one_line, shows, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -524,18 +524,8 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     lasthop.run(["compare", &tcp, &unix]).fails(1, "NOAUTH");
     let mark = folder.path().join("restarted").display().to_string();
     let restart = format!(": t0ken; echo again >> {mark}");
-    let arguments = [
-        "compare",
-        &tcp,
-        &unix,
-        "--restart",
-        &restart,
-        "--blocks",
-        "2",
-        "--budget",
-        "6s",
-    ];
-    let summary = with_password(&[&arguments[..], &["--trial", "20ms", "--format", "json"]].concat())
+    let short = words("--blocks 2 --budget 6s --trial 20ms --format json");
+    let summary = with_password(&[&["compare", &tcp, &unix, "--restart", &restart], &short[..]].concat())
         .ok()
         .json();
     assert!(
@@ -570,18 +560,8 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
         .ok()
         .json();
     assert!(again["rounds"].as_u64().unwrap() > rounds, "{again}");
-    let failing = [
-        "compare",
-        &tcp,
-        &unix,
-        "--restart",
-        "echo broken; exit 3",
-        "--blocks",
-        "2",
-        "--rounds",
-        "2",
-    ];
-    let ran = with_password(&failing).fails(1, "");
+    let failing = ["compare", &tcp, &unix, "--restart", "echo broken; exit 3"];
+    let ran = with_password(&[&failing[..], &words("--blocks 2 --rounds 2")].concat()).fails(1, "");
     assert!(ran.stdout.contains("broken"), "{}", ran.stdout);
 }
 
@@ -650,24 +630,9 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
     let (lasthop, server) = (Lasthop::new(), Restarted::start());
     let ([tcp, unix], first) = (server.urls(), server.pid());
     let (restart, role) = (server.command(), format!("app={first}"));
-    let arguments = [
-        "compare",
-        &tcp,
-        &unix,
-        "--restart",
-        &restart,
-        "--pid",
-        &role,
-        "--blocks",
-        "2",
-        "--rounds",
-        "3",
-    ];
-    let arguments = arguments
-        .iter()
-        .copied()
-        .chain(["--budget", "60s", "--trial", "20ms", "--format", "json"]);
-    let summary = lasthop.run(arguments).ok().json();
+    let arguments = ["compare", &tcp, &unix, "--restart", &restart, "--pid", &role];
+    let short = words("--blocks 2 --rounds 3 --budget 60s --trial 20ms --format json");
+    let summary = lasthop.run([&arguments[..], &short].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     assert!(
         !has(&summary, "not-restarted") && !has(&summary, "server-unknown"),
@@ -683,19 +648,9 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
         TcpStream::connect(("127.0.0.1", server.port)).is_ok(),
         "it is left running"
     );
-    let hanging = [
-        "compare",
-        &tcp,
-        &unix,
-        "--restart",
-        "sleep 1000",
-        "--blocks",
-        "1",
-        "--budget",
-        "5s",
-        "--no-headroom",
-    ];
-    let said = lasthop.run(hanging).stderr;
+    let hanging = ["compare", &tcp, &unix, "--restart", "sleep 1000"];
+    let short = words("--blocks 1 --budget 5s --no-headroom");
+    let said = lasthop.run([&hanging[..], &short].concat()).stderr;
     assert!(said.contains("restarting the servers, for at most 5 s"), "{said}");
     shows(&said, ["the restart command did not end within 5 s and was killed"]);
 }

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Stdio};
 use common::{
     Ran,
     engines::{World, have_engine},
-    eventually, have, have_python, lacks, needs, shows,
+    eventually, have, have_python, lacks, needs, shows, words,
 };
 
 const EXPERIMENT: &str = "containers";
@@ -43,20 +43,11 @@ fn kill_inside(world: &World, program: &str) {
 fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
     needs!(have("nginx"), have_python(EXPERIMENT), have_engine("podman"));
     let world = World::new("podman");
-    let which = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--only",
-        "path=combined-unix,no-container-tcp",
-    ];
-    let how = [
-        "--rounds", "1", "--blocks", "30", "--trial", "50ms", "--budget", "60s", "--format", "json",
-    ];
+    let which = words("--engine podman --only path=combined-unix,no-container-tcp");
+    let how = words("--rounds 1 --blocks 30 --trial 50ms --budget 60s --format json");
     for (program, other) in [("gunicorn", "nginx"), ("nginx", "gunicorn")] {
         let known = world.lasthop.runs().len();
-        let mut command = world.lasthop(&[&which[..], &how].concat());
+        let mut command = world.lasthop(&[&["run", EXPERIMENT], &which[..], &how].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_for_trial(&world, known, "combined-unix");
         kill_inside(&world, program);

@@ -49,18 +49,8 @@ fn short<'a>(engine: &'a str, paths: &'a str) -> Vec<&'a str> {
 }
 
 fn short_of<'a>(experiment: &'a str, engine: &'a str, paths: &'a str) -> Vec<&'a str> {
-    let mut arguments = vec![
-        "run",
-        experiment,
-        "--engine",
-        engine,
-        "--only",
-        paths,
-        "--set",
-        "connections=1",
-    ];
-    arguments.extend(BRIEF);
-    arguments
+    let which = ["run", experiment, "--engine", engine, "--only", paths];
+    [&which[..], &["--set", "connections=1"], &BRIEF].concat()
 }
 
 /// Stage, cause and log of the failures, by case.

@@ -11,7 +11,7 @@ use std::{
 use common::{
     Ran,
     engines::{World, have_engine},
-    have, needs, shows,
+    have, needs, shows, words,
 };
 use serde_json::Value;
 
@@ -29,21 +29,12 @@ fn with_containerfile(world: &World, containerfile: Option<&str>) -> PathBuf {
 }
 
 fn run(world: &World, paths: &str) -> Ran {
-    let only = format!("path={paths}");
-    let base = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        world.engine,
-        "--only",
-        &only,
-        "--set",
-        "connections=1",
-    ];
-    let short = [
-        "--budget", "2s", "--trial", "20ms", "--blocks", "2", "--rounds", "1", "--format", "json",
-    ];
-    world.run(&[&base[..], &short].concat())
+    let which = format!(
+        "run {EXPERIMENT} --engine {} --only path={paths} --set connections=1",
+        world.engine
+    );
+    let short = words("--budget 2s --trial 20ms --blocks 2 --rounds 1 --format json");
+    world.run(&[words(&which), short].concat())
 }
 
 fn programs(ran: &Ran) -> BTreeMap<String, Value> {

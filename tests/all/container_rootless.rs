@@ -12,26 +12,12 @@ use common::{
     engines::{Rootless, World, have_engine},
     have,
     hops::goes_over,
-    moments, needs, shows, signal,
+    moments, needs, shows, signal, words,
 };
 
 /// A short run of an experiment that needs a single program.
-const REDIS: [&str; 14] = [
-    "run",
-    "redis-published-port",
-    "--engine",
-    "podman",
-    "--set",
-    "connections=1",
-    "--rounds",
-    "1",
-    "--budget",
-    "10s",
-    "--trial",
-    "50ms",
-    "--blocks",
-    "2",
-];
+const REDIS: &str =
+    "run redis-published-port --engine podman --set connections=1 --rounds 1 --budget 10s --trial 50ms --blocks 2";
 
 fn ready() -> bool {
     have("redis-server") && have("newuidmap") && have("slirp4netns") && have("setpriv") && have_engine("podman")
@@ -46,7 +32,7 @@ fn a_user_without_rights_has_containers_too() {
     let found = user.run(&["doctor", "redis-published-port"]);
     assert!(found.stdout.contains("(rootless: "), "{found:?}");
     let only = "path=published-port,bridge,host-network,shared-volume,no-container-tcp";
-    let ran = user.run(&[&REDIS[..], &["--only", only, "--format", "json"]].concat());
+    let ran = user.run(&[&words(REDIS)[..], &["--only", only, "--format", "json"]].concat());
     let summary = ran.json();
     let failures = summary["failures"].as_array().unwrap();
     assert_eq!(failures.len(), 1, "{failures:?}\n{}", ran.stderr);
@@ -78,7 +64,7 @@ fn a_user_whom_podman_refuses_learns_why() {
     let user = Rootless::new(&world, false);
     let ran = user.run(
         &[
-            &REDIS[..],
+            &words(REDIS)[..],
             &["--only", "path=published-port,no-container-tcp", "--format", "json"],
         ]
         .concat(),
@@ -100,7 +86,7 @@ fn sigkill_with_rootless_podman_leaves_nothing() {
     let world = World::new("podman");
     let user = Rootless::new(&world, true);
     let only = ["--only", "path=published-port,host-network,shared-volume"];
-    let arguments = [&REDIS[..], &only].concat();
+    let arguments = [&words(REDIS)[..], &only].concat();
     let first = Instant::now();
     // The first run builds the image, and creates files that podman keeps permanently.
     user.run(&arguments).ok();

@@ -78,21 +78,9 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
     )
     .unwrap();
 
-    let which = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--only",
-        "path=bridge",
-        "--set",
-        "tw_reuse=on,off",
-    ];
-    let how = words("--set connections=4 --rate 600 --rounds 1 --blocks 11 --trial 500ms --budget 60s");
-    let summary = world
-        .run(&[&which[..], &how[..], &["--format", "json"]].concat())
-        .ok()
-        .json();
+    let which = words("run containers --engine podman --only path=bridge --set tw_reuse=on,off --set connections=4");
+    let how = words("--rate 600 --rounds 1 --blocks 11 --trial 500ms --budget 60s --format json");
+    let summary = world.run(&[which, how].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
 
     let off = observed(&world, "off");
@@ -131,18 +119,9 @@ fn ports_held_between_containers_are_seen_where_they_hurt_and_only_there() {
 fn a_limit_of_one_cpu_holds_and_is_named() {
     needs!(ready());
     let world = World::new("podman");
-    let which = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--only",
-        "path=bridge,combined-unix",
-        "--set",
-        "cpu_limit=1",
-    ];
-    let how = ["--rounds", "1", "--blocks", "2", "--trial", "300ms", "--budget", "10s"];
-    let report = world.run(&[&which[..], &how].concat()).ok().stdout;
+    let which = words("run containers --engine podman --only path=bridge,combined-unix --set cpu_limit=1");
+    let how = words("--rounds 1 --blocks 2 --trial 300ms --budget 10s");
+    let report = world.run(&[which, how].concat()).ok().stdout;
     assert!(report.contains("CPU limit 1"), "{report}");
     assert!(report.contains("Unix socket within one container"), "{report}");
     let periods = |role: &str| {
@@ -165,26 +144,10 @@ fn a_limit_of_one_cpu_holds_and_is_named() {
 fn abs_of_the_study_drives_containers() {
     needs!(ready(), have("ab"));
     let world = World::new("podman");
-    let which = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--only",
-        "path=bridge,shared-volume,combined-unix",
-    ];
-    let how = [
-        "--driver",
-        "ab -n 1000 -c 1 -l",
-        "--set",
-        "client=per-request",
-        "--rounds",
-        "1",
-        "--blocks",
-        "1",
-    ];
+    let which = words("run containers --engine podman --only path=bridge,shared-volume,combined-unix");
+    let how = words("--set client=per-request --rounds 1 --blocks 1 --budget 30s --format json");
     let summary = world
-        .run(&[&which[..], &how, &["--budget", "30s", "--format", "json"]].concat())
+        .run(&[&which[..], &how, &["--driver", "ab -n 1000 -c 1 -l"]].concat())
         .ok()
         .json();
     assert_eq!(summary["failures"], serde_json::json!([]));

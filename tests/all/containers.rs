@@ -54,17 +54,8 @@ fn is_shown(world: &World) {
 fn every_path(engine: &'static str, published: &[&str]) {
     needs!(ready(engine));
     let world = World::new(engine);
-    let which = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        engine,
-        "--format",
-        "json",
-        "--set",
-        "connections=2",
-    ];
-    let arguments = [&which[..], &SHORT].concat();
+    let which = ["run", EXPERIMENT, "--engine", engine, "--set", "connections=2"];
+    let arguments = [&which[..], &["--format", "json"], &SHORT].concat();
     // The first run creates the chains that an engine keeps permanently.
     let summary = world.run(&arguments).ok().json();
     is_shown(&world);
@@ -184,20 +175,13 @@ fn every_layout(engine: &'static str) {
 /// A quarter of a CPU is used up: the cgroup says so, and a doubled limit does not count as equal. Several connections,
 /// because a single one also waits for the driver, and may use up nothing on a busy machine.
 fn limited(world: &World, engine: &str) {
-    let only = "path=bridge,combined-unix,combined-unix-doubled";
-    let arguments = [
-        "run",
-        "containers",
-        "--engine",
-        engine,
-        "--format",
-        "json",
-        "--only",
-        only,
-    ];
-    let levels = ["--set", "cpu_limit=0.25", "--set", "connections=8"];
-    let how = ["--rounds", "1", "--trial", "300ms", "--blocks", "2", "--budget", "120s"];
-    let summary = world.run(&[&arguments[..], &levels, &how].concat()).ok().json();
+    let which =
+        words("--only path=bridge,combined-unix,combined-unix-doubled --set cpu_limit=0.25 --set connections=8");
+    let how = words("--rounds 1 --trial 300ms --blocks 2 --budget 120s --format json");
+    let summary = world
+        .run(&[&["run", "containers", "--engine", engine], &which[..], &how].concat())
+        .ok()
+        .json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let throttled = |path: &str, role: &str| {
         let cases = summary["cases"].as_array().unwrap();
@@ -223,18 +207,9 @@ fn limited(world: &World, engine: &str) {
 /// HAProxy in a further container: the driver talks to HAProxy, and the containers behind are unchanged.
 fn balanced(world: &World, engine: &str) {
     needs!(have("haproxy"));
-    let arguments = [
-        "run",
-        "containers",
-        "--engine",
-        engine,
-        "--format",
-        "json",
-        "--set",
-        "front=none,haproxy",
-    ];
-    let only = ["--only", "path=bridge,host-network,shared-volume,no-container-unix"];
-    let summary = world.run(&[&arguments[..], &only, &SHORT].concat()).ok().json();
+    let engine = ["run", "containers", "--engine", engine, "--format", "json"];
+    let which = words("--set front=none,haproxy --only path=bridge,host-network,shared-volume,no-container-unix");
+    let summary = world.run(&[&engine[..], &which, &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let cases = summary["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 8);
@@ -282,25 +257,11 @@ impl<'a> Bystander<'a> {
         world.ask(&["volume", "create", BYSTANDER]);
         let images = world.ask(&["images", "--quiet"]);
         let image = images.split_whitespace().next().expect("a world has images");
-        let volume = format!("--volume={BYSTANDER}:/kept");
-        let who = [
-            "run",
-            "--detach",
-            "--pull=never",
-            "--name",
-            BYSTANDER,
-            "--network",
-            BYSTANDER,
-            &volume,
-        ];
-        let what = [
-            "--publish=127.0.0.1::8000",
-            "--stop-signal=KILL",
-            "--entrypoint=python3",
-            image,
-            "-c",
-        ];
-        world.ask(&[&who[..], &what, &["import signal; signal.pause()"]].concat());
+        let run = format!(
+            "run --detach --pull=never --name {BYSTANDER} --network {BYSTANDER} --volume={BYSTANDER}:/kept \
+             --publish=127.0.0.1::8000 --stop-signal=KILL --entrypoint=python3 {image}"
+        );
+        world.ask(&[&words(&run)[..], &["-c", "import signal; signal.pause()"]].concat());
         let folder = world.ask(&["volume", "inspect", "--format", "{{.Mountpoint}}", BYSTANDER]);
         let kept = Path::new(folder.trim()).join("kept");
         fs::write(&kept, VOLUME_TEXT).unwrap();
@@ -429,16 +390,12 @@ fn sigkill_with_docker_leaves_nothing() {
 fn a_volume_goes_with_a_run_that_was_killed() {
     needs!(ready("podman"));
     let world = World::new("podman");
-    let run = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--quiet",
-        "--only",
-        "path=shared-volume,no-container-unix",
-    ];
-    let mut child = world.lasthop(&run).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let run = format!("run {EXPERIMENT} --engine podman --quiet --only path=shared-volume,no-container-unix");
+    let mut child = world
+        .lasthop(&words(&run))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let volumes = || world.ask(&["volume", "ls", "--quiet"]);
     let deadline = Instant::now() + Duration::from_secs(60);
     while volumes().is_empty() {
@@ -481,17 +438,8 @@ fn stranger(world: &World, name: &str, options: &[&str]) -> String {
 fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
     needs!(ready("podman"));
     let world = World::new("podman");
-    let only = ["--only", "path=host-network,no-container-tcp"];
-    let run = [
-        "run",
-        EXPERIMENT,
-        "--engine",
-        "podman",
-        "--quiet",
-        "--set",
-        "connections=2",
-    ];
-    world.run(&[&run[..], &SHORT, &only].concat()).ok();
+    let which = words("--engine podman --quiet --set connections=2 --only path=host-network,no-container-tcp");
+    world.run(&[&["run", EXPERIMENT], &which[..], &SHORT].concat()).ok();
     let kept = stranger(&world, "kept", &[]);
     let owner = format!("--label=lasthop.owner={}", owner_seeing(&world.files()));
     stranger(

@@ -16,21 +16,8 @@ use jsonschema::validator_for;
 use serde_json::Value;
 
 /// Too short for a verdict, long enough for an interval of every case.
-const SHORT: [&str; 13] = [
-    "--only",
-    "transport=unix,tcp",
-    "--set",
-    "pattern=echo",
-    "--rounds",
-    "4",
-    "--budget",
-    "60s",
-    "--trial",
-    "10ms",
-    "--blocks",
-    "2",
-    "--quiet",
-];
+const SHORT: &str =
+    "--only transport=unix,tcp --set pattern=echo --rounds 4 --budget 60s --trial 10ms --blocks 2 --quiet";
 
 /// Two runs; the second has another length of trials.
 struct Two {
@@ -55,7 +42,10 @@ impl Two {
     fn new() -> Self {
         let lasthop = Lasthop::new();
         let run = |more: &[&str]| {
-            let all = ["run", "sockets"].into_iter().chain(SHORT).chain(more.iter().copied());
+            let all = ["run", "sockets"]
+                .into_iter()
+                .chain(SHORT.split(' '))
+                .chain(more.iter().copied());
             lasthop.run(all).ok();
             lasthop
                 .runs()
@@ -333,7 +323,7 @@ fn runs_at_a_rate_are_compared_by_response_time() {
 #[test]
 fn a_run_is_checked_against_limits() {
     let lasthop = Lasthop::new();
-    let all = ["run", "sockets"].into_iter().chain(SHORT);
+    let all = ["run", "sockets"].into_iter().chain(SHORT.split(' '));
     let ran = lasthop.run(all.chain(["--fail-if", "unix slower > 99%"])).ok();
     assert!(ran.stderr.contains("unix slower > 99%: "), "{}", ran.stderr);
 }

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, lacks, shows, skip};
+use common::{Lasthop, Ran, lacks, shows, skip, words};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
@@ -112,21 +112,8 @@ fn the_figures_have_the_keys_of_the_design() {
     let socket = lasthop.home().join("s");
     let _server = Echo::start(&socket);
     let url = format!("echo+unix:{}", socket.display());
-    let ran = lasthop
-        .run([
-            "load",
-            &url,
-            "--size",
-            "512",
-            "-d",
-            "100ms",
-            "-c",
-            "3",
-            "--headroom",
-            "--format",
-            "json",
-        ])
-        .ok();
+    let load = format!("load {url} --size 512 -d 100ms -c 3 --headroom --format json");
+    let ran = lasthop.run(words(&load)).ok();
     let figures = ran.json();
     // An echo has a null server, too; its own one may be as quick.
     assert!(
@@ -190,19 +177,8 @@ fn a_rate_that_is_reached_is_shown_and_one_that_is_not_is_a_failure() {
     let lasthop = Lasthop::new();
     let server = Http::start(&lasthop.home().join("s"), OK);
     let open = |rate: &str| {
-        let options = [
-            "-d",
-            "200ms",
-            "--warm-up",
-            "1ms",
-            "--arrivals",
-            "poisson",
-            "--format",
-            "json",
-            "--rate",
-            rate,
-        ];
-        lasthop.run(["load", server.url.as_str()].iter().chain(&options))
+        let options = words("-d 200ms --warm-up 1ms --arrivals poisson --format json --rate");
+        lasthop.run([&["load", &server.url], &options[..], &[rate]].concat())
     };
     let figures = open("20").ok().json();
     assert_eq!(figures["offered"]["reached"], true);
@@ -361,19 +337,8 @@ fn ctrl_c_ends_the_wait_for_a_server_that_says_nothing() {
         (http("c", 4), "1", true),
         (http("d", 4), "3", true),
     ] {
-        let arguments = [
-            "-c",
-            connections,
-            "-d",
-            "1h",
-            "--timeout",
-            "1h",
-            "--warm-up",
-            "1ms",
-            "--no-reference",
-            &url,
-        ];
-        let json = spawn_load(&lasthop, &[&arguments[..], &["--format", "json"]].concat());
+        let options = words("-d 1h --timeout 1h --warm-up 1ms --no-reference --format json -c");
+        let json = spawn_load(&lasthop, &[&options[..], &[connections, &url]].concat());
         silent.recv_timeout(Duration::from_secs(60)).unwrap();
         common::signal(&json, libc::SIGINT);
         let output = output_within_a_minute(json);
@@ -570,16 +535,8 @@ fn a_server_that_closes_connections_is_not_said_to_keep_them() {
             let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         }
     });
-    let ran = lasthop
-        .run([
-            "load",
-            &format!("http://{address}/"),
-            "-d",
-            "100ms",
-            "--warm-up",
-            "10ms",
-        ])
-        .ok();
+    let load = format!("load http://{address}/ -d 100ms --warm-up 10ms");
+    let ran = lasthop.run(words(&load)).ok();
     stop.store(true, Ordering::Relaxed);
     TcpStream::connect(address).unwrap();
     server.join().unwrap();
@@ -602,14 +559,8 @@ fn a_body_comes_from_a_file() {
     });
     let file = lasthop.home().join("body");
     fs::write(&file, b"\x89PNG\r\n\xff\0\xfe\n").unwrap();
-    lasthop.run([
-        "load",
-        &format!("http://{address}/"),
-        "-X",
-        "POST",
-        "--body",
-        &format!("@{}", file.display()),
-    ]);
+    let load = format!("load http://{address}/ -X POST --body @{}", file.display());
+    lasthop.run(words(&load));
     let request = server.join().unwrap();
     let shown = request.escape_ascii();
     assert!(
@@ -828,19 +779,8 @@ fn a_request_that_is_open_at_the_end_is_said() {
         let socket = lasthop.home().join(name);
         serve(&socket, counting(&Arc::default(), kept_back));
         let url = format!("http+unix:{}:/", socket.display());
-        lasthop
-            .run([
-                "load",
-                &url,
-                "-c",
-                "4",
-                "-d",
-                "300ms",
-                "--no-reference",
-                "--format",
-                format,
-            ])
-            .ok()
+        let load = format!("load {url} -c 4 -d 300ms --no-reference --format {format}");
+        lasthop.run(words(&load)).ok()
     };
     let figures = load("json", 10, "json").json();
     let open = &figures["open_at_end"];
@@ -1165,16 +1105,8 @@ fn a_reply_to_another_request_is_wrong() {
     let file = lasthop.home().join("paths");
     fs::write(&file, "/a\n/b\n").unwrap();
     let url = format!("http+unix:{}:/", socket.display());
-    let ran = lasthop.run([
-        "load",
-        &url,
-        "-n",
-        "20",
-        "--requests",
-        file.to_str().unwrap(),
-        "--format",
-        "json",
-    ]);
+    let load = format!("load {url} -n 20 --requests {} --format json", file.display());
+    let ran = lasthop.run(words(&load));
     let figures = ran.json();
     assert_eq!(
         (ran.code, &figures["errors"]),

@@ -603,18 +603,11 @@ fn another_user_who_holds_all_names_of_ports_stops_no_run() {
     };
     let lasthop = Lasthop::new();
     let run = |transports: &str| {
-        let own = lasthop.command([
-            "run",
-            "sockets",
-            "--only=pattern=echo",
-            &format!("--only=transport={transports}"),
-            "--trial=10ms",
-            "--blocks=1",
-            "--rounds=1",
-            "--budget=30s",
-            "--no-headroom",
-            "-q",
-        ]);
+        let words = format!(
+            "run sockets --only=pattern=echo --only=transport={transports} --trial=10ms --blocks=1 --rounds=1 \
+             --budget=30s --no-headroom -q"
+        );
+        let own = lasthop.command(words.split(' '));
         let mut command = inside();
         command.arg(own.get_program()).args(own.get_args()).current_dir("/");
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));

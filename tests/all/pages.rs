@@ -2,8 +2,6 @@
 
 use std::{net::TcpStream, path::Path, process::Command};
 
-use serde_json::Value;
-
 use crate::{
     common::{Lasthop, have, needs},
     compare::Nginx,
@@ -65,19 +63,8 @@ fn servers_of_known_latencies_show_them() {
             TcpStream::connect(("127.0.0.1", port)).is_ok() && socket.exists()
         });
         let url = format!("http://127.0.0.1:{port}/");
-        let load = [
-            "load",
-            &url,
-            "-c",
-            connections,
-            "-d",
-            "3s",
-            "--warm-up",
-            "1s",
-            "--format",
-            "json",
-        ];
-        let figures: Value = serde_json::from_str(&lasthop.run(load).ok().stdout).unwrap();
+        let load = format!("load {url} -c {connections} -d 3s --warm-up 1s --format json");
+        let figures = lasthop.run(load.split(' ')).ok().json();
         let found = figures["latency_ns"]["p50"].as_f64().unwrap() / 1e6;
         let rate = figures["throughput"].as_f64().unwrap();
         // A reply that was due just before the measured time counts in it.

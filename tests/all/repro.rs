@@ -411,19 +411,9 @@ fn the_book_is_whole_and_is_taken_up_again() {
     let old = format!("nginx={}", old.display());
     let others = ["psql", "redis", "postgres", "mariadb"].map(|recipe| format!("{recipe}=/bin/false"));
     let broken = [&[old], &others[..]].concat();
+    let all = format!("repro --all --budget 2s -q --into {}", book.display());
     let programs = broken.iter().flat_map(|given| ["--program", given]);
-    let arguments: Vec<&str> = [
-        "repro",
-        "--all",
-        "--budget",
-        "2s",
-        "-q",
-        "--into",
-        book.to_str().unwrap(),
-    ]
-    .into_iter()
-    .chain(programs)
-    .collect();
+    let arguments: Vec<&str> = all.split(' ').chain(programs).collect();
     let first = lasthop.run(&arguments);
     assert_eq!(
         first.code,

@@ -7,18 +7,8 @@ use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
 /// than that to fill.
-const SMALL: [&str; 10] = [
-    "--overload=0.5,3",
-    "--set=backlog=8",
-    "--set=connections=200",
-    "--rounds=1",
-    "--trial=1s",
-    "--warm-up=1300ms",
-    "--budget=3m",
-    "-q",
-    "--format",
-    "json",
-];
+const SMALL: &str = "--overload=0.5,3 --set=backlog=8 --set=connections=200 --rounds=1 --trial=1s --warm-up=1300ms \
+                     --budget=3m -q --format=json";
 
 /// Trials with a load of the newest run.
 fn trials(lasthop: &Lasthop) -> Vec<Value> {
@@ -62,7 +52,10 @@ fn point<'a>(summary: &'a Value, case: &str, times: f64) -> &'a Value {
 
 fn refuses_at_once_or_later(experiment: &str) {
     let lasthop = Lasthop::new();
-    let summary = lasthop.run(["run", experiment].iter().chain(&SMALL)).ok().json();
+    let summary = lasthop
+        .run(["run", experiment].into_iter().chain(SMALL.split(' ')))
+        .ok()
+        .json();
     lasthop.assert_nothing_left();
     assert_eq!(summary["overload"]["cases"].as_array().unwrap().len(), 2, "{summary}");
     let trials = trials(&lasthop);

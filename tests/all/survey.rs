@@ -172,19 +172,9 @@ impl Redis {
     /// Sends so many requests.
     fn load(&self, host: &str, requests: u32, options: &[&str]) {
         let url = format!("redis://{host}:{}", self.port);
-        let number = requests.to_string();
         // Without a reference, because learning the reply would change the number of requests.
-        let fixed = [
-            "load",
-            url.as_str(),
-            "-n",
-            &number,
-            "-d",
-            "2m",
-            "--quiet",
-            "--no-reference",
-        ];
-        Lasthop::new().run([&fixed, options].concat()).ok();
+        let fixed = format!("load {url} -n {requests} -d 2m --quiet --no-reference");
+        Lasthop::new().run([&words(&fixed), options].concat()).ok();
     }
 }
 
@@ -557,16 +547,9 @@ fn every_format_is_written() {
         ("json", "lasthop-survey/1"),
     ] {
         let mut child = lasthop
-            .command([
-                "survey",
-                "--for",
-                "500ms",
-                "--only",
-                &told,
-                "--format",
-                format,
-                "--verbose",
-            ])
+            .command(words(&format!(
+                "survey --for 500ms --only {told} --format {format} --verbose"
+            )))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -89,11 +89,8 @@ fn every_link(stack: &Stack<'_>, front: &str, path: &str, known: &[Known]) -> Ve
     let places: Vec<String> = known.iter().map(|(service, ..)| stack.address(service)).collect();
     let watching = Watching::start(&places.iter().map(String::as_str).collect::<Vec<_>>());
     let url = format!("http://{}{path}", stack.address(front));
-    let number = REQUESTS.to_string();
-    let load = [
-        "load", &url, "-n", &number, "-c", "1", "--rate", "500", "-d", "2m", "--quiet",
-    ];
-    Lasthop::new().run(load).ok();
+    let load = format!("load {url} -n {REQUESTS} -c 1 --rate 500 -d 2m --quiet");
+    Lasthop::new().run(words(&load)).ok();
     let mut links = watching.links();
     assert_eq!(links.len(), known.len(), "{links:#?}");
     links.sort_by_key(|link| places.iter().position(|place| link.link["address"] == *place));
@@ -220,21 +217,8 @@ fn memcached_is_asked() {
     let _server = Server::start(&mut command, || std::net::TcpStream::connect(&at).is_ok());
     let watching = Watching::start(&[&at]);
     let url = format!("memcached://{at}");
-    let load = [
-        "load",
-        &url,
-        "-n",
-        "2000",
-        "-c",
-        "2",
-        "--rate",
-        "1000",
-        "-d",
-        "2m",
-        "--quiet",
-        "--no-reference",
-    ];
-    Lasthop::new().run(load).ok();
+    let load = format!("load {url} -n 2000 -c 2 --rate 1000 -d 2m --quiet --no-reference");
+    Lasthop::new().run(words(&load)).ok();
     let links = watching.links();
     has(&links, "lasthop → memcached", "tcp");
     the_only(&links).requested(2_000, 0.05);
@@ -264,23 +248,8 @@ fn haproxy_has_a_link_to_each_server() {
     let _proxy = Server::start(&mut command, || std::net::TcpStream::connect(&at).is_ok());
     let watching = Watching::start(&[&at, &servers[0].colon(), &servers[1].colon()]);
     let url = format!("redis://{at}");
-    let load = [
-        "load",
-        &url,
-        "--command",
-        "PING",
-        "--no-reference",
-        "-n",
-        "4000",
-        "-c",
-        "4",
-        "--rate",
-        "2000",
-        "-d",
-        "2m",
-        "-q",
-    ];
-    Lasthop::new().run(load).ok();
+    let load = format!("load {url} --command PING --no-reference -n 4000 -c 4 --rate 2000 -d 2m -q");
+    Lasthop::new().run(words(&load)).ok();
     let links = watching.links();
     assert_eq!(links.len(), 3, "{links:#?}");
     let (front, behind): (Vec<&Link>, Vec<&Link>) = links.iter().partition(|link| link.link["address"] == *at);
@@ -344,18 +313,8 @@ fn an_ordinary_user_sees_what_he_may() {
         command
     };
     let url = format!("redis://127.0.0.1:{}", redis.port);
-    let load = [
-        "load",
-        &url,
-        "--command",
-        "PING",
-        "--rate",
-        "500",
-        "-d",
-        "5m",
-        "--quiet",
-    ];
-    let driver = as_stranger(&load).stdout(Stdio::null()).spawn().unwrap();
+    let load = format!("load {url} --command PING --rate 500 -d 5m --quiet");
+    let driver = as_stranger(&words(&load)).stdout(Stdio::null()).spawn().unwrap();
     is_loaded(|| commands(TcpStream::connect(("127.0.0.1", redis.port)).unwrap()), 300);
     let colon = redis.colon();
     let once = ["survey", "--for", "2s", "--quiet", "--format", "json", "--only", &colon];

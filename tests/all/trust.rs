@@ -26,15 +26,8 @@ fn run(lasthop: &Lasthop, experiment: &str, code: i32) -> Value {
 
 /// The fresh experiment in one round, which is made whole on a busy machine, too.
 fn one_round(lasthop: &Lasthop, trial: &str, code: i32) -> Value {
-    let ran = lasthop.run([
-        "run",
-        "./mine",
-        "--rounds=1",
-        "--budget=30s",
-        "--format=json",
-        "--trial",
-        trial,
-    ]);
+    let run = format!("run ./mine --rounds=1 --budget=30s --format=json --trial={trial}");
+    let ran = lasthop.run(run.split(' '));
     assert_eq!(ran.code, Some(code), "{ran:?}");
     lasthop.assert_nothing_left();
     ran.json()

@@ -16,7 +16,7 @@ use std::{
 use common::{
     LONG, Lasthop, edit,
     engines::{World, have_engine},
-    eventually, have, have_python, lacks, needs, shows, signal, slow,
+    eventually, have, have_python, lacks, needs, shows, signal, slow, words,
 };
 
 const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=10 --no-progress";
@@ -306,15 +306,10 @@ fn a_container_that_docker_does_not_remove_is_named_and_given_up() {
     );
     script(&bin.join("docker"), &stub);
     let before = world.inventory();
-    let words = [
-        "run",
-        EXPERIMENT,
-        "--engine=docker",
-        "--only=path=bridge",
-        "--set=connections=1",
-        "--no-progress",
-    ];
-    let mut command = world.lasthop(&[&words[..], &["--trial=20ms", "--budget=600s"]].concat());
+    let run = format!(
+        "run {EXPERIMENT} --engine=docker --only=path=bridge --set=connections=1 --no-progress --trial=20ms --budget=600s"
+    );
+    let mut command = world.lasthop(&words(&run));
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     let mut run = Heard::start(command);
     world.lasthop.wait_for_lines(2);

@@ -422,20 +422,8 @@ fn against(
         socket
     };
     let url = format!("{}{}{}", speech.url.0, place.display(), speech.url.1);
-    let times = [
-        "load",
-        &url,
-        "-d",
-        "300ms",
-        "--warm-up",
-        "10ms",
-        "--timeout",
-        "1s",
-        "--format",
-        "json",
-    ];
-    let connections = ["-c", connections];
-    let arguments = times.iter().chain(&connections).chain(speech.options);
+    let load = format!("load {url} -d 300ms --warm-up 10ms --timeout 1s --format json -c {connections}");
+    let arguments = load.split(' ').chain(speech.options.iter().copied());
     let ended = finish(
         &mut lasthop.command(arguments),
         &lasthop.home().join(format!("load{number}")),

@@ -239,18 +239,11 @@ fn an_exported_job_has_the_record_in_its_log_as_it_was_in_the_pod() {
 fn layouts_of_pods_are_compared() {
     let (lasthop, before) = begin();
     strict();
-    let arguments = [
-        "fleet",
-        "run",
-        "nginx-gunicorn",
-        "--pods",
-        "--image",
-        STACK,
-        "--set",
-        "connections=1",
-    ];
-    let more = "--namespace strict --budget 8s --trial 30ms --format json".split(' ');
-    let ran = lasthop.run(arguments.into_iter().chain(more)).ok();
+    let run = format!(
+        "fleet run nginx-gunicorn --pods --image {STACK} --set connections=1 --namespace strict --budget 8s \
+         --trial 30ms --format json"
+    );
+    let ran = lasthop.run(words(&run)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
     assert_eq!(report["machines"].as_array().unwrap().len(), 2, "{}", ran.stderr);
@@ -459,19 +452,8 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
     }
     assert!(left >= 2, "the client was never killed while it had Jobs");
     // Jobs own all other objects, which go with them.
-    let arguments = [
-        "fleet",
-        "run",
-        "nginx-gunicorn",
-        "--pods",
-        "--image",
-        STACK,
-        "--node",
-        "n1",
-        "--budget",
-        "60s",
-    ];
-    let mut child = lasthop.start(arguments);
+    let run = format!("fleet run nginx-gunicorn --pods --image {STACK} --node n1 --budget 60s");
+    let mut child = lasthop.start(words(&run));
     let services = || kubectl(&["get", "services", "--selector", "lasthop/fleet", "--output", "name"]);
     eventually("there is a Service", || !services().is_empty());
     signal(&child, libc::SIGKILL);
