@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Lasthop, have, needs, one_line, shows, words};
+use common::{Lasthop, have, list, needs, one_line, shows, texts, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -113,11 +113,7 @@ impl Drop for Nginx {
 }
 
 pub fn has(summary: &Value, id: &str) -> bool {
-    summary["checks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .any(|check| check["id"] == id)
+    texts(&summary["checks"], "id").contains(&id)
 }
 
 /// Compares two endpoints of one server, of whose program this must be the name.
@@ -126,8 +122,8 @@ pub fn compared(urls: [&str; 2], program: &str, options: &[&str]) -> Value {
     let lasthop = Lasthop::new();
     let ran = lasthop.run(["compare"].iter().chain(&urls).chain(options).chain(&SHORT));
     let summary = ran.ok().json();
-    assert_eq!(summary["cases"].as_array().unwrap().len(), 2);
-    for case in summary["cases"].as_array().unwrap() {
+    assert_eq!(list(&summary["cases"]).len(), 2);
+    for case in list(&summary["cases"]) {
         assert!(
             case["metrics"]["throughput"]["estimate"].as_f64().unwrap() > 0.0,
             "{case}"
@@ -412,9 +408,7 @@ fn replies_that_differ_are_compared_on_demand_and_doubted() {
     let (tcp, unix) = (nginx.tcp("/way"), nginx.unix("/way"));
     let ran = lasthop.run(["compare", &tcp, &unix, "--differing"].iter().chain(&SHORT));
     let summary = ran.ok().json();
-    let doubt = summary["checks"]
-        .as_array()
-        .unwrap()
+    let doubt = list(&summary["checks"])
         .iter()
         .find(|check| check["id"] == "config-differs")
         .unwrap();
@@ -429,9 +423,7 @@ fn a_check_that_is_weak_is_said() {
     let said = "not checked of the body: bytes";
     let (tcp, unix) = (nginx.tcp("/random"), nginx.unix("/random"));
     let summary = lasthop.run(["compare", &tcp, &unix].iter().chain(&SHORT)).ok().json();
-    let doubts: Vec<_> = summary["checks"]
-        .as_array()
-        .unwrap()
+    let doubts: Vec<_> = list(&summary["checks"])
         .iter()
         .filter(|one| one["id"] == "weak-check")
         .collect();
@@ -472,12 +464,7 @@ fn a_comparison_at_a_rate_of_several_of_one_transport() {
         .chain(SHORT)
         .map(|word| if word == "20ms" { "50ms" } else { word });
     let summary = lasthop.run(arguments).ok().json();
-    let names: Vec<&str> = summary["cases"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["case"].as_str().unwrap())
-        .collect();
+    let names = texts(&summary["cases"], "case");
     assert_eq!(
         names,
         [
@@ -639,7 +626,7 @@ fn servers_that_the_restart_command_starts_live_on_and_keep_their_role() {
         "{}",
         summary["checks"]
     );
-    for case in summary["cases"].as_array().unwrap() {
+    for case in list(&summary["cases"]) {
         let roles = case["metrics"]["cpu_per_request"]["roles"].as_object().unwrap();
         assert_eq!(roles.keys().collect::<Vec<_>>(), ["app"]);
     }
@@ -773,7 +760,7 @@ fn a_queue_longer_than_a_trial_is_measured_or_not_at_all() {
             .json()
     };
     let summary = compare("12s");
-    for case in summary["cases"].as_array().unwrap() {
+    for case in list(&summary["cases"]) {
         // Ten requests wait for each other: 200 ms, and more where other work slows the machine down.
         let throughput = case["metrics"]["throughput"]["estimate"].as_f64().unwrap();
         // Beside other work so few long trials would say nothing, and that they were short is said.

@@ -8,7 +8,7 @@ use crate::{
 
 use std::{fs, net::TcpStream, os::unix::net::UnixStream, path::Path, process::Command};
 
-use common::{Lasthop, have, needs, one_line, shows};
+use common::{Lasthop, have, list, needs, one_line, shows};
 
 /// What comes after `talk(peer)`.
 const SERVER: &str = r#"
@@ -64,7 +64,7 @@ def talk(peer):
     let lasthop = Lasthop::new();
     let compare = ["compare", &tcp, &unix, "--fail-if", "unix slower > 99 %"];
     let summary = lasthop.run(compare.iter().chain(&SHORT)).ok().json();
-    for case in summary["cases"].as_array().unwrap() {
+    for case in list(&summary["cases"]) {
         assert!(case["metrics"]["throughput"]["estimate"].as_f64() > Some(0.0), "{case}");
         assert_eq!(case["proof"]["reused"], false, "{case}");
     }

@@ -14,7 +14,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, NOBODY, have, needs, skip};
+use common::{Lasthop, NOBODY, have, list, needs, skip};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -130,8 +130,8 @@ fn a_server_that_is_up_is_loaded_and_compared() {
         ],
     );
     let compared = compared.ok().json();
-    assert!(compared["failures"].as_array().unwrap().is_empty(), "{compared}");
-    assert_eq!(compared["cases"].as_array().unwrap().len(), 2, "{compared}");
+    assert!(list(&compared["failures"]).is_empty(), "{compared}");
+    assert_eq!(list(&compared["cases"]).len(), 2, "{compared}");
 }
 
 const SERVER: &str = "

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Stdio};
 use common::{
     Ran,
     engines::{World, have_engine},
-    eventually, have, have_python, lacks, needs, shows, words,
+    eventually, have, have_python, lacks, list, needs, shows, words,
 };
 
 const EXPERIMENT: &str = "containers";
@@ -55,7 +55,7 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         let summary = ran.json();
         let counts = ["combined-unix", "no-container-tcp"].map(|case| trials(&world, case));
         assert_eq!(ran.code, Some(1), "{counts:?} {ran:?}");
-        let failures = summary["failures"].as_array().unwrap();
+        let failures = list(&summary["failures"]);
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert_eq!(
             (&failures[0]["case"], &failures[0]["stage"]),
@@ -65,9 +65,7 @@ fn a_server_killed_inside_a_combined_container_is_a_failure_and_said() {
         shows(cause, [program, "SIGKILL"]);
         lacks(cause, [other]);
         let case = |name: &str| {
-            summary["cases"]
-                .as_array()
-                .unwrap()
+            list(&summary["cases"])
                 .iter()
                 .find(|case| case["case"] == name)
                 .unwrap()

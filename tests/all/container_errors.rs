@@ -14,7 +14,7 @@ use std::{
 use common::{
     BRIEF, Lasthop, Ran,
     engines::{World, have_engine},
-    have, have_python, needs, shows,
+    have, have_python, list, needs, shows,
 };
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn failures(ran: &Ran) -> BTreeMap<String, String> {
         let part = |key: &str| failure[key].as_str().unwrap_or_default().to_owned();
         format!("{}: {}\n{}", part("stage"), part("cause"), part("log"))
     };
-    let failures = summary["failures"].as_array().unwrap().iter();
+    let failures = list(&summary["failures"]).iter();
     failures
         .map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure)))
         .collect()

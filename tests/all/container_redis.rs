@@ -7,7 +7,7 @@ use common::{
     engines::{World, have_engine},
     have,
     hops::{goes_over, path_of},
-    lacks, needs, words,
+    lacks, list, needs, words,
 };
 use lasthop_profile::Profiler;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
         .json();
     world.lasthop.assert_nothing_left();
     assert_eq!(summary["failures"], json!([]));
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 14, "7 paths with 1 and with 50 connections");
     for case in cases {
         assert!(
@@ -122,7 +122,7 @@ fn the_published_port_of_2015_is_repeated_with_docker() {
     let arguments = words("repro moby-11911-redis --engine docker --budget 8s --format json -q");
     let result = world.run(&arguments).ok().json();
     world.lasthop.assert_nothing_left();
-    let rows = result["figures"].as_array().unwrap().iter();
+    let rows = list(&result["figures"]).iter();
     let rates: Vec<&Value> = rows
         .filter(|row| row["figure"]["quantity"] == "requests-per-second")
         .collect();
@@ -131,7 +131,7 @@ fn the_published_port_of_2015_is_repeated_with_docker() {
         assert!(row["method"]["value"].as_f64().unwrap() > 0.0, "redis-benchmark: {row}");
         assert!(row["lasthop"]["value"].as_f64().unwrap() > 0.0, "{row}");
     }
-    let claims = result["claims"].as_array().unwrap();
+    let claims = list(&result["claims"]);
     assert!(
         (claims[0]["published"].as_f64().unwrap() - 0.4455).abs() < 0.001,
         "{}",

@@ -12,7 +12,7 @@ use common::{
     engines::{Rootless, World, have_engine},
     have,
     hops::goes_over,
-    moments, needs, shows, signal, words,
+    list, moments, needs, shows, signal, words,
 };
 
 /// A short run of an experiment that needs a single program.
@@ -34,7 +34,7 @@ fn a_user_without_rights_has_containers_too() {
     let only = "path=published-port,bridge,host-network,shared-volume,no-container-tcp";
     let ran = user.run(&[&words(REDIS)[..], &["--only", only, "--format", "json"]].concat());
     let summary = ran.json();
-    let failures = summary["failures"].as_array().unwrap();
+    let failures = list(&summary["failures"]);
     assert_eq!(failures.len(), 1, "{failures:?}\n{}", ran.stderr);
     assert_eq!(failures[0]["case"], "bridge");
     let cause = failures[0]["cause"].as_str().unwrap();
@@ -71,7 +71,7 @@ fn a_user_whom_podman_refuses_learns_why() {
     );
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let summary = ran.json();
-    let failures = summary["failures"].as_array().unwrap();
+    let failures = list(&summary["failures"]);
     assert_eq!(failures.len(), 1, "what needs no engine is measured: {failures:?}");
     let cause = failures[0]["cause"].as_str().unwrap();
     shows(cause, ["podman", "/etc/subuid", "uidmap"]);

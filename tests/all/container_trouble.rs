@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{
     engines::{World, have_engine},
-    have, have_python, needs, words,
+    have, have_python, list, needs, words,
 };
 use serde_json::Value;
 
@@ -24,9 +24,9 @@ fn trials(world: &World, case: &str) -> Vec<Value> {
 
 /// Checks `time-wait` of a case with this level of `tw_reuse`.
 fn trap<'a>(summary: &'a Value, level: &str) -> Vec<&'a str> {
-    let mut cases = summary["cases"].as_array().unwrap().iter();
+    let mut cases = list(&summary["cases"]).iter();
     let name = &cases.find(|case| case["levels"]["tw_reuse"] == level).unwrap()["case"];
-    let checks = summary["checks"].as_array().unwrap().iter();
+    let checks = list(&summary["checks"]).iter();
     let found = checks.filter(|check| check["id"] == "time-wait" && check["case"] == *name);
     found.map(|check| check["evidence"].as_str().unwrap()).collect()
 }
@@ -151,7 +151,7 @@ fn abs_of_the_study_drives_containers() {
         .ok()
         .json();
     assert_eq!(summary["failures"], serde_json::json!([]));
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 3);
     for case in cases {
         assert_eq!(

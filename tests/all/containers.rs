@@ -16,7 +16,7 @@ use common::{
     engines::{World, have_engine},
     eventually, have, have_python,
     hops::{goes_over, path_of},
-    lacks, moments, needs, shows, signal, words,
+    lacks, list, moments, needs, shows, signal, words,
 };
 use lasthop_stack::container::owner_seeing;
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn every_path(engine: &'static str, published: &[&str]) {
     world.lasthop.assert_nothing_left();
 
     assert_eq!(summary["failures"], serde_json::json!([]));
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 7);
     for case in cases {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
@@ -108,11 +108,7 @@ fn podman_as_it_is_found_runs_every_layout() {
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     assert!(
-        summary["cases"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|case| case["metrics"].is_object()),
+        list(&summary["cases"]).iter().all(|case| case["metrics"].is_object()),
         "{summary:#}"
     );
     assert_eq!(world.ask(&["ps", "--all", "--quiet"]), "");
@@ -140,7 +136,7 @@ fn every_layout(engine: &'static str) {
     let summary = world.run(&[&arguments[..], &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     is_shown(&world);
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 9);
     for case in cases {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
@@ -184,7 +180,7 @@ fn limited(world: &World, engine: &str) {
         .json();
     assert_eq!(summary["failures"], serde_json::json!([]));
     let throttled = |path: &str, role: &str| {
-        let cases = summary["cases"].as_array().unwrap();
+        let cases = list(&summary["cases"]);
         let case = cases.iter().find(|case| case["levels"]["path"] == path).unwrap();
         case["throttled"][role]["times"].as_u64().unwrap_or(0)
     };
@@ -195,7 +191,7 @@ fn limited(world: &World, engine: &str) {
         summary["cases"]
     );
     assert!(throttled("combined-unix", "supervisor") > 0, "{}", summary["cases"]);
-    let checks = summary["checks"].as_array().unwrap().iter();
+    let checks = list(&summary["checks"]).iter();
     let differ: Vec<&str> = checks
         .filter(|check| check["id"] == "config-differs")
         .filter_map(|check| check["case"].as_str())
@@ -211,7 +207,7 @@ fn balanced(world: &World, engine: &str) {
     let which = words("--set front=none,haproxy --only path=bridge,host-network,shared-volume,no-container-unix");
     let summary = world.run(&[&engine[..], &which, &SHORT].concat()).ok().json();
     assert_eq!(summary["failures"], serde_json::json!([]));
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 8);
     for case in cases {
         let wanted = if case["transport"] == "unix" { "unix" } else { "inet" };
@@ -478,7 +474,7 @@ fn clean_removes_what_lost_its_sandbox_and_nothing_else() {
 
 fn failures(summary: &Value) -> BTreeMap<String, String> {
     let text = |failure: &Value| format!("{} {} {}", failure["stage"], failure["cause"], failure["log"]);
-    let failures = summary["failures"].as_array().unwrap().iter();
+    let failures = list(&summary["failures"]).iter();
     failures
         .map(|failure| (failure["case"].as_str().unwrap().to_owned(), text(failure)))
         .collect()
@@ -505,9 +501,7 @@ fn without_an_engine_the_other_cases_are_measured_and_the_reason_is_said() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let summary = ran.json();
         assert!(
-            summary["cases"]
-                .as_array()
-                .unwrap()
+            list(&summary["cases"])
                 .iter()
                 .any(|case| case["requests"].as_u64() > Some(0)),
             "{summary}"

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::process::Command;
 
-use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed, needs};
+use common::{BRIEF, Lasthop, Ran, engines::take_environment, installed, list, needs};
 use serde_json::Value;
 
 #[test]
@@ -33,7 +33,7 @@ fn a_run_stays_on_the_cpus_that_it_may_use() {
     }
     if cpus >= 4 {
         let many = placed("0-3");
-        let groups = many["compact"]["groups"].as_array().unwrap();
+        let groups = list(&many["compact"]["groups"]);
         assert!(
             groups.iter().all(|group| group.as_array().unwrap().len() == 2),
             "{many}"

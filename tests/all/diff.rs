@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use common::{Lasthop, needs, one_line, shows};
+use common::{Lasthop, list, needs, one_line, shows, texts};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -90,9 +90,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
         (json["old"]["run"].as_str(), json["new"]["run"].as_str()),
         (Some(&*two.old), Some(&*two.new))
     );
-    let declared = &json["comparisons"]
-        .as_array()
-        .unwrap()
+    let declared = &list(&json["comparisons"])
         .iter()
         .find(|one| one["declared"] == true)
         .unwrap();
@@ -106,7 +104,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
         "{declared}"
     );
     let changed = |case: &str, metric: &str| {
-        let cases = json["cases"].as_array().unwrap();
+        let cases = list(&json["cases"]);
         cases
             .iter()
             .any(|one| one["case"] == case && one["metric"] == metric && one["change"]["estimate"].is_f64())
@@ -114,12 +112,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
     for metric in ["throughput", "latency_p50", "latency_p99", "cpu_per_request"] {
         assert!(changed("unix", metric) && changed("tcp", metric), "{metric}");
     }
-    let differs: Vec<&str> = json["differences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["name"].as_str().unwrap())
-        .collect();
+    let differs = texts(&json["differences"], "name");
     assert_eq!(differs, ["precision"]);
 
     let terminal = two.diff(&[]).ok().stdout;
@@ -130,7 +123,7 @@ fn a_diff_has_changes_with_intervals_in_every_format() {
     assert!(markdown.contains("| unix"), "{markdown}");
     let csv = two.diff(&["--format", "csv"]).ok().stdout;
     let lines: Vec<&str> = csv.lines().collect();
-    let count = |name: &str| json[name].as_array().unwrap().len();
+    let count = |name: &str| list(&json[name]).len();
     assert_eq!(lines.len(), 1 + count("comparisons") + count("cases"), "{csv}");
     assert!(
         lines
@@ -147,15 +140,10 @@ fn several_runs_of_one_machine_are_reported_together() {
     let report = |format: &str| two.lasthop.run(["report", &two.old, &two.new, "--format", format]).ok();
     let json = report("json").json();
     valid("fleet.json", &json);
-    let names: Vec<&str> = json["machines"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["name"].as_str().unwrap())
-        .collect();
+    let names = texts(&json["machines"], "name");
     assert_eq!(names, [&*two.old, &*two.new]);
-    for one in json["comparisons"].as_array().unwrap() {
-        assert_eq!(one["machines"].as_array().unwrap().len(), 2, "{one}");
+    for one in list(&json["comparisons"]) {
+        assert_eq!(list(&one["machines"]).len(), 2, "{one}");
         let judged = one["declared"] == true || one["metric"] == "cpu_per_request";
         assert_eq!(one["between_machines"]["differs"].is_boolean(), judged, "{one}");
     }
@@ -276,7 +264,7 @@ fn a_run_of_an_older_lasthop_is_compared_too() {
     let old = old.to_str().unwrap();
     let json = two.lasthop.run(["diff", old, &two.new, "--format", "json"]).ok().json();
     valid("diff.json", &json);
-    for one in json["comparisons"].as_array().unwrap() {
+    for one in list(&json["comparisons"]) {
         assert!(
             (one["change"]["estimate"].as_f64().unwrap() - 1.0).abs() < 1e-9,
             "the same trials: {one}"
@@ -309,7 +297,7 @@ fn runs_at_a_rate_are_compared_by_response_time() {
     let (old, new) = (run(), run());
     let json = lasthop.run(["diff", &old, &new, "--format", "json"]).ok().json();
     valid("diff.json", &json);
-    let comparisons = json["comparisons"].as_array().unwrap();
+    let comparisons = list(&json["comparisons"]);
     assert!(
         comparisons.iter().all(|one| one["metric"] != "throughput"),
         "{comparisons:?}"

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, needs, shows, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, list, needs, shows, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -76,15 +76,8 @@ fn addresses(lasthop: &Lasthop) -> Vec<(String, String)> {
 
 #[track_caller]
 fn all_measured(summary: &Value, cases: usize) {
-    assert_eq!(
-        summary["failures"].as_array().unwrap().len(),
-        0,
-        "{}",
-        summary["failures"]
-    );
-    let measured = summary["cases"]
-        .as_array()
-        .unwrap()
+    assert_eq!(list(&summary["failures"]).len(), 0, "{}", summary["failures"]);
+    let measured = list(&summary["cases"])
         .iter()
         .filter(|case| !case["metrics"].is_null())
         .count();
@@ -199,7 +192,7 @@ fn a_run_with_a_namespace_of_its_own_goes_on_in_another_one() {
     let summary = lasthop.run(["resume", "last", "--quiet", "--format=json"]).ok().json();
     all_measured(&summary, 2);
     assert_eq!(
-        (&summary["stopped"], summary["resumed"].as_array().unwrap().len()),
+        (&summary["stopped"], list(&summary["resumed"]).len()),
         (&"rounds".into(), 1)
     );
     shows(
@@ -272,8 +265,8 @@ fn behind_a_proxy_the_link_stays_where_it_was() {
     let lasthop = Lasthop::new();
     let words = "run nginx-gunicorn --rounds=1 --blocks=1 --trial=30ms --format=json --driver-at=netns:new".split(' ');
     let summary = lasthop.run(words).ok().json();
-    assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
-    for case in summary["cases"].as_array().unwrap() {
+    assert_eq!(list(&summary["failures"]).len(), 0);
+    for case in list(&summary["cases"]) {
         let family = case["proof"]["link"]["family"].as_str().unwrap();
         assert_eq!(family == "unix", case["transport"] == "unix", "{case}");
     }

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, copy, have, have_python, have_setup, needs, one_line, shows};
+use common::{Lasthop, Ran, copy, have, have_python, have_setup, list, needs, one_line, shows};
 
 #[test]
 fn an_experiment_of_ones_own_runs_as_it_is() {
@@ -23,7 +23,7 @@ fn an_experiment_of_ones_own_runs_as_it_is() {
     ]);
     let summary = ran.ok().json();
     assert_eq!(summary["experiment"], "mine");
-    assert_eq!(summary["failures"].as_array().unwrap().len(), 0);
+    assert_eq!(list(&summary["failures"]).len(), 0);
 }
 
 /// Programs that print one line and exit, alone on the PATH.

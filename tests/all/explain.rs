@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command},
 };
 
-use common::{Lasthop, Ran, copy, eventually, have, needs, one_line, shows, signal, skip, words};
+use common::{Lasthop, Ran, copy, eventually, have, list, needs, one_line, shows, signal, skip, words};
 use serde_json::Value;
 
 /// Two cases, over a Unix socket and over TCP.
@@ -89,7 +89,7 @@ fn each_transport_has_its_own_layer_and_the_parts_add_up() {
         assert!(number(&of["speed"]["estimate"]) > 0.0, "{of:#}");
     }
     let difference = &found["differences"][0];
-    let layers = difference["layers"].as_array().unwrap();
+    let layers = list(&difference["layers"]);
     let estimate = |saving: &Value| number(&saving["saved"]["estimate"]);
     let all = layers.iter().map(estimate).sum::<f64>()
         + number(&difference["others_us"])
@@ -244,9 +244,7 @@ fn what_is_observed_is_in_no_figure() {
     let trials = lines(&run, "trials.jsonl");
     let trials = trials.iter().filter(|line| line.get("trial").is_some()).count();
     assert_eq!(trials, 2 * 4 * 2, "rounds, blocks, cases");
-    let shown: u64 = summary["cases"]
-        .as_array()
-        .unwrap()
+    let shown: u64 = list(&summary["cases"])
         .iter()
         .map(|case| case["trials"].as_u64().unwrap())
         .sum();
@@ -286,10 +284,7 @@ fn a_killed_run_keeps_its_profiles() {
         rounds.is_sorted() && rounds.iter().filter(|round| **round == 0).count() == 4,
         "{rounds:?}"
     );
-    assert!(
-        !summary["explained"]["differences"].as_array().unwrap().is_empty(),
-        "{summary:#}"
-    );
+    assert!(!list(&summary["explained"]["differences"]).is_empty(), "{summary:#}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, engines::take_environment, eventually, shows, words};
+use common::{Lasthop, Ran, engines::take_environment, eventually, list, shows, words};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -53,13 +53,11 @@ fn machines_are_reported_together() {
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(
-        (&json["by"], json["kinds"].as_array().unwrap().len()),
+        (&json["by"], list(&json["kinds"]).len()),
         (&serde_json::json!(["instance"]), 2)
     );
     assert_eq!(json["machines"][2]["name"], "three");
-    let declared = json["comparisons"]
-        .as_array()
-        .unwrap()
+    let declared = list(&json["comparisons"])
         .iter()
         .find(|one| one["declared"] == true)
         .unwrap();
@@ -70,7 +68,7 @@ fn machines_are_reported_together() {
     assert!(
         ratios.iter().all(|ratio| *ratio > 0.0) && mean("low") < mean("estimate") && mean("estimate") < mean("high")
     );
-    assert_eq!(declared["kinds"]["means"].as_array().unwrap().len(), 2, "{declared}");
+    assert_eq!(list(&declared["kinds"]["means"]).len(), 2, "{declared}");
 
     let terminal = report(&[]).ok().stdout;
     shows(&terminal, ["All machines", "three"]);

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Lasthop, have, needs, one_line, words};
+use common::{Lasthop, have, list, needs, one_line, words};
 
 const RUN: &str = "run sockets --only pattern=echo --rounds 3 --budget 60s --blocks 4 --no-headroom --quiet";
 
@@ -122,7 +122,7 @@ fn rows_of_trials_are_as_many_as_recorded() {
     let lasthop = Lasthop::new();
     lasthop.run(RUN.split(' ')).ok();
     let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     let trials: u64 = cases.iter().map(|case| case["trials"].as_u64().unwrap()).sum();
     let rows = lasthop.run(["report", "last", "--format", "trials"]).ok().stdout;
     assert_eq!(rows.lines().count() as u64, trials + 1, "and a header");

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::{fs, net::TcpListener, path::Path};
 
-use common::{Lasthop, copy, have_setup, needs, shows};
+use common::{Lasthop, copy, have_setup, list, needs, shows};
 
 /// Changes an experiment so that the load of its Unix case does not cross the link, though every probe does. Each text
 /// is replaced where a file has it, which is once. Returns the evidence of the check, and the report.
@@ -23,13 +23,13 @@ fn planted(changes: &[(&str, &str, &str)]) -> (String, String) {
     let choices = "--only connections=1 --rounds 2 --blocks 2 --budget 60s --no-headroom --format json";
     let run = lasthop.run(["run", "nginx-gunicorn"].into_iter().chain(choices.split(' ')));
     let summary = run.ok().json();
-    let mut cases = summary["cases"].as_array().unwrap().iter();
+    let mut cases = list(&summary["cases"]).iter();
     let unix = cases.find(|case| case["transport"] == "unix").unwrap();
     assert_eq!(
         unix["proof"]["link"]["family"], "unix",
         "the probe sees nothing: {unix}"
     );
-    for comparison in summary["comparisons"].as_array().unwrap() {
+    for comparison in list(&summary["comparisons"]) {
         assert_eq!(comparison["verdict"], "undecided", "{comparison}");
     }
     let checks = &summary["checks"];

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, Ran, lacks, shows, skip, words};
+use common::{Lasthop, Ran, lacks, list, shows, skip, words};
 use lasthop_load::{
     null::{NullServer, NullSpec, Script, Step},
     serve::{Pattern, ServeSpec, Server, Stopper},
@@ -927,7 +927,7 @@ fn errors_of_the_server_are_counted_by_status() {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
     let figures = lasthop.run(["load", &other, "-n", "40", "--format", "json"]).json();
-    let errors = figures["server_errors"].as_array().unwrap();
+    let errors = list(&figures["server_errors"]);
     let counts: BTreeMap<_, _> = errors
         .iter()
         .map(|error| (error["status"].as_u64(), error["count"].as_u64()))

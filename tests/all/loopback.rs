@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
-    common::{BRIEF, Lasthop, edit, have, have_setup, needs, words},
+    common::{BRIEF, Lasthop, edit, have, have_setup, list, needs, words},
     driver_at::have_namespaces,
 };
 
@@ -43,7 +43,7 @@ fn every_condition_is_asked_in_a_namespace_of_the_run() {
     let (lasthop, before) = (Lasthop::new(), rules());
     let congestion = allowed();
     let summary = lasthop.brief("loopback", &congestion);
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     assert_eq!(cases.len(), 40);
     for case in cases {
         let (path, pattern) = levels(case);
@@ -79,7 +79,7 @@ fn a_case_meets_its_own_rules_and_no_other() {
     let paths = [&paths[..], &allowed()].concat();
     let summary = lasthop.run([&["run", "./mine"], &BRIEF[..], &paths].concat()).json();
     let works = |case: &&Value| !case["metrics"].is_null();
-    let cases = summary["cases"].as_array().unwrap();
+    let cases = list(&summary["cases"]);
     let working: Vec<&str> = cases.iter().filter(works).map(|case| levels(case).0).collect();
     assert_eq!(
         working,

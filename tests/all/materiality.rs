@@ -4,7 +4,7 @@ use crate::common;
 
 use std::sync::{Mutex, PoisonError};
 
-use common::{Lasthop, have, have_python, have_setup};
+use common::{Lasthop, have, have_python, have_setup, list};
 use serde_json::Value;
 
 /// Of the handlers that are measured.
@@ -22,7 +22,7 @@ type Level = (&'static str, &'static str);
 
 impl Run {
     fn levels(&self, case: &Value) -> &Value {
-        let cases = self.0["cases"].as_array().unwrap();
+        let cases = list(&self.0["cases"]);
         &cases.iter().find(|other| other["case"] == *case).unwrap()["levels"]
     }
 
@@ -39,14 +39,14 @@ impl Run {
                 .iter()
                 .all(|(factor, level)| self.levels(case)[*factor] == *level)
         };
-        let mut all = self.0["comparisons"].as_array().unwrap().iter();
+        let mut all = list(&self.0["comparisons"]).iter();
         all.find(|one| one["metric"] == metric && is_wanted(&one["case"]))
             .unwrap()
     }
 
     /// The logarithm of the throughputs' ratio with a handler, if each request saves what it saved without.
     fn predicted(&self, without: &Value) -> [f64; 2] {
-        let mut cases = self.0["cases"].as_array().unwrap().iter();
+        let mut cases = list(&self.0["cases"]).iter();
         let metrics = &cases.find(|case| case["case"] == without["reference"]).unwrap()["metrics"];
         let spent_us = match without["metric"].as_str().unwrap() {
             "throughput" => 1e6 / metrics["throughput"]["estimate"].as_f64().unwrap(),

@@ -15,7 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, needs, signal, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, list, needs, signal, skip, words};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -696,9 +696,7 @@ fn the_report_says_who_trusted_everybody() {
     let mut arguments = words("run postgres --only work=connect --budget 8s --trial 30ms");
     arguments.extend(["--blocks", "1", "--format", "json"]);
     let summary = lasthop.run(arguments).ok().json();
-    let open = summary["checks"]
-        .as_array()
-        .unwrap()
+    let open = list(&summary["checks"])
         .iter()
         .filter(|check| check["id"] == "open-to-everybody");
     let mut cases: Vec<&str> = open.map(|check| check["case"].as_str().unwrap()).collect();

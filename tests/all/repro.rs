@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use common::{Lasthop, eventually, have, have_python, needs, shows, slow, words};
+use common::{Lasthop, eventually, have, have_python, list, needs, shows, slow, texts, words};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn a_repetition_says_from_layers_where_its_figures_come_from() {
     let lasthop = Lasthop::new();
     let repro = "repro myhro-2017-sockets --explain --budget 16s --format json -q --into book";
     let result = lasthop.run(repro.split(' ')).ok().json();
-    let layers = result["parts"][0]["layers"].as_array().unwrap();
+    let layers = list(&result["parts"][0]["layers"]);
     let said = layers[0].as_str().unwrap().replace('\u{a0}', " ");
     assert!(
         said.starts_with("In the profile trials, Unix socket takes "),
@@ -47,7 +47,7 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
         .ok()
         .json();
     assert_eq!(result["schema"], "lasthop-repro/1");
-    let figures = result["figures"].as_array().unwrap();
+    let figures = list(&result["figures"]);
     let rates: Vec<&Value> = figures
         .iter()
         .filter(|row| row["figure"]["quantity"] == "requests-per-second")
@@ -68,12 +68,7 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
         "{claim}"
     );
     let part = &result["parts"][0];
-    let notes: Vec<&str> = part["why"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|note| note["id"].as_str().unwrap())
-        .collect();
+    let notes = texts(&part["why"], "id");
     assert!(
         !notes.contains(&"machine"),
         "the speed of a machine is no reason: {notes:?}"
@@ -91,8 +86,8 @@ fn the_programs_of_2017_run_by_their_method_and_by_ours() {
         "one run, as published"
     );
     assert_eq!(again["settings"]["trial_seconds"], 1.0);
-    assert_eq!(again["cases"].as_array().unwrap().len(), 2, "both conditions");
-    assert_eq!(part["method_records"].as_array().unwrap().len(), 1, "{part}");
+    assert_eq!(list(&again["cases"]).len(), 2, "both conditions");
+    assert_eq!(list(&part["method_records"]).len(), 1, "{part}");
 }
 
 /// What it has measured stays: a run that was over is taken as it is, and another is resumed.
@@ -131,7 +126,7 @@ fn an_interrupted_repetition_goes_on_where_it_was() {
     for record in [design, method] {
         let report = lasthop.run(["report", record, "--format", "json"]).ok().json();
         assert_eq!(report["complete"], true, "{report}");
-        assert_eq!(report["resumed"].as_array().unwrap().len(), 1, "{report}");
+        assert_eq!(list(&report["resumed"]).len(), 1, "{report}");
     }
     assert!(result["claims"][0]["method"].is_f64(), "{}", result["claims"]);
     // What is over is measured anew.
@@ -151,13 +146,13 @@ fn nginx_and_gunicorn_with_the_flags_of_the_study() {
         part["shortened"].as_str().unwrap().contains("of 5 s"),
         "8 s have no room for 5 s of each: {part}"
     );
-    for row in result["figures"].as_array().unwrap() {
+    for row in list(&result["figures"]) {
         let quantity = row["figure"]["quantity"].as_str().unwrap();
         if ["requests-per-second", "latency-mean", "requests", "transfer"].contains(&quantity) {
             assert!(row["method"]["value"].as_f64().unwrap() > 0.0, "{row}");
         }
     }
-    let notes = part["why"].as_array().unwrap();
+    let notes = list(&part["why"]);
     let note = |id: &str| {
         notes.iter().find(|note| note["id"] == id).unwrap()["text"]
             .as_str()
@@ -183,7 +178,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         .run(arguments.split(' ').chain([book.to_str().unwrap()]))
         .ok()
         .json();
-    let parts = result["parts"].as_array().unwrap();
+    let parts = list(&result["parts"]);
     let quantities = [
         ("queries", "query", "time-per-request", 1.0),
         ("handshake", "handshake", "handshake", 1e3),
@@ -200,7 +195,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
             .ok()
             .json();
         let of = |transport: &str| {
-            let mut all = own["derived"].as_array().unwrap().iter();
+            let mut all = list(&own["derived"]).iter();
             let fits = |found: &&Value| {
                 let auth = &found["levels"]["auth"];
                 let hashed = runs == "authentication" && auth != "password-cleartext";
@@ -217,7 +212,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
             "TCP without TLS, which the study left out: {own}"
         );
         let of_part = |row: &&Value| row["figure"]["runs"] == runs && row["figure"]["quantity"] == quantity;
-        let rows: Vec<&Value> = result["figures"].as_array().unwrap().iter().filter(of_part).collect();
+        let rows: Vec<&Value> = list(&result["figures"]).iter().filter(of_part).collect();
         assert_eq!(rows.len(), 4, "two machines, two transports: {rows:?}");
         for row in rows {
             let wanted = &of(row["figure"]["levels"]["transport"].as_str().unwrap())["value"];
@@ -235,7 +230,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
                 );
             }
         }
-        let found = part["found"].as_array().unwrap();
+        let found = list(&part["found"]);
         assert!(found.len() >= 3, "{found:?}");
         assert!(
             blocks < 2 || found.iter().any(|found| found["against"]["low"].is_f64()),
@@ -251,7 +246,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         .run(["report", record.to_str().unwrap(), "--format", "json"])
         .ok()
         .json();
-    let cases = theirs["cases"].as_array().unwrap();
+    let cases = list(&theirs["cases"]);
     assert_eq!((theirs["rounds"].as_u64(), cases.len()), (Some(1), 4), "{theirs}");
     for case in cases {
         let blocks = theirs["blocks"].as_u64().unwrap();
@@ -261,7 +256,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
     }
     // A share: two quantities of one transport.
     let figure = |quantity: &str| {
-        let mut all = result["figures"].as_array().unwrap().iter();
+        let mut all = list(&result["figures"]).iter();
         let row = all.find(|row| {
             row["figure"]["runs"] == "authentication"
                 && row["figure"]["quantity"] == quantity
@@ -269,7 +264,7 @@ fn postgres_is_answered_by_lines_and_differences_within_blocks() {
         });
         row.unwrap()["method"]["value"].as_f64().unwrap()
     };
-    let mut claims = result["claims"].as_array().unwrap().iter();
+    let mut claims = list(&result["claims"]).iter();
     let share = claims
         .find(|row| row["claim"]["against_quantity"] == "time-without-password")
         .unwrap();
@@ -306,9 +301,7 @@ fn thin_is_asked_by_more_than_one_connection_too() {
         .run(["repro", "ecentryx-thin", "--budget", "3s", "--format", "json", "-q"])
         .ok()
         .json();
-    let rates: Vec<&Value> = result["figures"]
-        .as_array()
-        .unwrap()
+    let rates: Vec<&Value> = list(&result["figures"])
         .iter()
         .filter(|row| row["method"].is_object())
         .collect();
@@ -326,7 +319,7 @@ fn thin_is_asked_by_more_than_one_connection_too() {
         beyond["method"].is_null() && beyond["beyond"].as_str().unwrap().contains("more than one"),
         "{beyond}"
     );
-    let found = beyond["found"].as_array().unwrap();
+    let found = list(&beyond["found"]);
     assert_eq!(found.len(), 32, "the eight conditions by 1, 8, 24 and 64 connections");
     for concurrency in ["1", "8", "24", "64"] {
         let name = format!("concurrency={concurrency}");
@@ -368,7 +361,7 @@ fn databases_are_asked_by_more_than_one_connection() {
             "{}",
             result["parts"][0]
         );
-        for claim in result["claims"].as_array().unwrap() {
+        for claim in list(&result["claims"]) {
             assert!(claim["method"].as_f64().unwrap() > 0.0, "{claim}");
             assert!(claim["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claim}");
         }
@@ -383,19 +376,14 @@ fn redis_is_repeated_by_its_own_tool_and_with_pipelines() {
         .run(["repro", "redis-docs", "--budget", "3s", "--format", "json", "-q"])
         .ok()
         .json();
-    let claims = result["claims"].as_array().unwrap();
+    let claims = list(&result["claims"]);
     assert!(
         claims[0]["method"].as_f64().unwrap() > 0.0,
         "redis-benchmark: {claims:?}"
     );
     assert!(claims[0]["lasthop"]["value"].as_f64().unwrap() > 0.0, "{claims:?}");
     assert_eq!(claims[1]["word"], "not-repeated", "a comparison of comparisons");
-    assert_eq!(
-        result["parts"][1]["found"].as_array().unwrap().len(),
-        32,
-        "{}",
-        result["parts"][1]
-    );
+    assert_eq!(list(&result["parts"][1]["found"]).len(), 32, "{}", result["parts"][1]);
 }
 
 #[test]
@@ -455,13 +443,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
             "{name}: {text}"
         );
     }
-    let missing = |result: &&Value| {
-        result["parts"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|part| part["missing"] == true)
-    };
+    let missing = |result: &&Value| list(&result["parts"]).iter().any(|part| part["missing"] == true);
     let absent = results.iter().filter(missing).count();
     let again = lasthop.run(&arguments);
     assert_eq!(
@@ -515,13 +497,13 @@ fn in_data_files() -> usize {
 }
 
 fn in_json(result: &Value) -> usize {
-    let printed = |row: &Value| row["claim"]["printed"].as_array().unwrap().len();
-    let figures = result["figures"].as_array().unwrap();
+    let printed = |row: &Value| list(&row["claim"]["printed"]).len();
+    let figures = list(&result["figures"]);
     assert!(
         figures.iter().all(|row| row["figure"]["printed"].is_string()),
         "{figures:?}"
     );
-    figures.len() + result["claims"].as_array().unwrap().iter().map(printed).sum::<usize>()
+    figures.len() + list(&result["claims"]).iter().map(printed).sum::<usize>()
 }
 
 /// Figures by the rows of the study's own tables: each must be there as often as it was published. Numbers of claims by their
@@ -572,7 +554,7 @@ fn a_study_is_not_repeated_at_a_rate() {
         .run(["repro", "redis-docs", "--budget", "4s", "--format", "json", "-q"])
         .ok()
         .json();
-    for part in result["parts"].as_array().unwrap() {
+    for part in list(&result["parts"]) {
         let skipped = part["skipped"].as_str().unwrap();
         assert!(
             skipped.contains("has 500 requests/s in the case unix") && skipped.contains("set its `rate` to 0"),
@@ -606,7 +588,7 @@ fn a_missing_program_keeps_one_study_from_being_repeated_and_is_said() {
     let part = &one.json()["parts"][0];
     shows(part["skipped"].as_str().unwrap(), ["`cockroach` was not found"]);
     assert_eq!(
-        (part["missing"].as_bool(), part["failures"].as_array().unwrap().len()),
+        (part["missing"].as_bool(), list(&part["failures"]).len()),
         (Some(true), 0),
         "{part}"
     );

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, needs, one_line, shows, signal, words};
+use common::{Lasthop, Ran, have, list, needs, one_line, shows, signal, words};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
@@ -96,7 +96,7 @@ fn a_killed_run_goes_on_with_a_new_round() {
 
     assert_eq!(summary["stopped"], "rounds");
     assert_eq!(summary["complete"], true);
-    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
+    assert_eq!(list(&summary["resumed"]).len(), 1);
     assert_eq!(summary["resumed"][0]["ended"], Value::Null, "it was killed");
     assert!(summary["resumed"][0]["pause_seconds"].as_f64().unwrap() > 0.0);
     let report = report(&lasthop);
@@ -128,12 +128,7 @@ fn an_interrupted_run_goes_on_twice_and_not_beside_itself() {
     assert_eq!(lasthop.runs().len(), 1, "one record");
     assert_eq!(summary["stopped"], "rounds");
     assert_eq!(summary["seed"], 7);
-    let ended: Vec<&Value> = summary["resumed"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| &one["ended"])
-        .collect();
+    let ended: Vec<&Value> = list(&summary["resumed"]).iter().map(|one| &one["ended"]).collect();
     assert_eq!(ended, ["interrupted", "interrupted"]);
     assert!(report(&lasthop).contains("resumed 2 times"));
 }
@@ -201,7 +196,7 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
     let mut arguments = words("run ./mine --only=command=GET --only=pipeline=1 --only=transport=unix,tcp");
     arguments.extend("--set=connections=1 --trial=10ms --precision=0.01% --budget=3s --format=json".split(' '));
     let summary = run(&arguments).json();
-    let failures = summary["failures"].as_array().unwrap();
+    let failures = list(&summary["failures"]);
     let left_out = |failure: &Value| {
         failure["stage"] == "locate"
             && failure["case"]
@@ -220,11 +215,7 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
 
     fs::remove_file(bin.join("other-redis")).unwrap();
     let summary = run(&["resume", "last", "--budget=2s", "--format=json"]).json();
-    assert_eq!(
-        summary["resumed"].as_array().unwrap().len(),
-        1,
-        "everything is as it was"
-    );
+    assert_eq!(list(&summary["resumed"]).len(), 1, "everything is as it was");
 }
 
 #[test]
@@ -281,11 +272,7 @@ fn what_has_changed_is_named_and_refused() {
     fs::write(run.join("environment.json"), environment).unwrap();
 
     let summary = json(&lasthop, &["resume", "last", "--budget=2s"]);
-    assert_eq!(
-        summary["resumed"].as_array().unwrap().len(),
-        1,
-        "everything is as it was"
-    );
+    assert_eq!(list(&summary["resumed"]).len(), 1, "everything is as it was");
 }
 
 /// The record of a run that was interrupted.

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{collections::BTreeSet, fs};
 
-use common::{Lasthop, lacks, one_line, shows};
+use common::{Lasthop, lacks, list, one_line, shows};
 use serde_json::Value;
 
 const SOCKETS: &str = "run sockets --only pattern=echo --only transport=unix,tcp";
@@ -22,18 +22,14 @@ fn report(lasthop: &Lasthop, format: &str) -> String {
 }
 
 fn checks<'a>(summary: &'a Value, id: &str) -> Vec<&'a Value> {
-    summary["checks"]
-        .as_array()
-        .unwrap()
+    list(&summary["checks"])
         .iter()
         .filter(|check| check["id"] == id)
         .collect()
 }
 
 fn metrics_of<'a>(summary: &'a Value, case: &str) -> BTreeSet<&'a str> {
-    let all = summary["comparisons"]
-        .as_array()
-        .unwrap()
+    let all = list(&summary["comparisons"])
         .iter()
         .filter(|found| found["case"] == case);
     all.map(|found| found["metric"].as_str().unwrap()).collect()
@@ -49,7 +45,7 @@ fn cases_are_compared_by_the_response_time_at_a_rate() {
         BTreeSet::from(["latency_p50", "latency_p99", "cpu_per_request"])
     );
     let mut not_reached = BTreeSet::new();
-    for case in summary["cases"].as_array().unwrap() {
+    for case in list(&summary["cases"]) {
         assert_eq!(
             (&case["load"]["rate"], &case["load"]["arrivals"]),
             (&2000.0.into(), &"poisson".into())
@@ -163,7 +159,7 @@ fn a_rate_is_a_factor_like_any_other_and_survives_a_pause() {
     let short = "run ./mine --trial=300ms --blocks=2 --budget=8s -q --format=json".split(' ');
     let first = lasthop.run(short).ok().json();
     let rates = |summary: &Value| -> Vec<(String, f64)> {
-        let cases = summary["cases"].as_array().unwrap().iter();
+        let cases = list(&summary["cases"]).iter();
         cases
             .map(|case| {
                 (
@@ -202,7 +198,7 @@ fn a_rate_of_the_command_line_survives_a_pause() {
         .run(["resume", "last", "--budget=6s", "-q", "--format=json"])
         .ok()
         .json();
-    assert_eq!(summary["resumed"].as_array().unwrap().len(), 1);
+    assert_eq!(list(&summary["resumed"]).len(), 1);
     for round in lasthop.recorded("round") {
         assert_eq!(round["cases"]["unix"]["spec"]["model"]["open"]["rate"], 1500.0);
     }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lasthop, have, have_python, needs, one_line, signal, slow, words};
+use common::{Lasthop, have, have_python, list, needs, one_line, signal, slow, words};
 use serde_json::Value;
 
 /// A backlog of a few connections overflows with little load. nginx gives a connection up after a second, so queues have more
@@ -29,22 +29,20 @@ fn wrong(trial: &Value) -> u64 {
 
 /// Replies with this status in all stages of a trial that count.
 fn with_status(trial: &Value, status: u64) -> u64 {
-    let stages = trial["result"]["stages"].as_array().unwrap().iter();
-    let all = stages.flat_map(|stage| stage["wrong"].as_array().unwrap());
+    let stages = list(&trial["result"]["stages"]).iter();
+    let all = stages.flat_map(|stage| list(&stage["wrong"]));
     all.filter(|wrong| wrong["status"] == status)
         .map(|wrong| wrong["count"].as_u64().unwrap())
         .sum()
 }
 
 fn point<'a>(summary: &'a Value, case: &str, times: f64) -> &'a Value {
-    let cases = summary["overload"]["cases"].as_array().unwrap();
+    let cases = list(&summary["overload"]["cases"]);
     let case = cases
         .iter()
         .find(|found| found["case"] == case)
         .unwrap_or_else(|| panic!("no {case} in {summary}"));
-    case["points"]
-        .as_array()
-        .unwrap()
+    list(&case["points"])
         .iter()
         .find(|point| point["times"] == times)
         .unwrap()
@@ -57,7 +55,7 @@ fn refuses_at_once_or_later(experiment: &str) {
         .ok()
         .json();
     lasthop.assert_nothing_left();
-    assert_eq!(summary["overload"]["cases"].as_array().unwrap().len(), 2, "{summary}");
+    assert_eq!(list(&summary["overload"]["cases"]).len(), 2, "{summary}");
     let trials = trials(&lasthop);
     assert_eq!(trials.len(), 4, "two loads of two cases");
     let of = |case: &str| {
@@ -111,7 +109,7 @@ fn refuses_at_once_or_later(experiment: &str) {
         assert_eq!(over["served"], false, "{over}");
     }
     for trial in &trials {
-        let stages = trial["result"]["stages"].as_array().unwrap();
+        let stages = list(&trial["result"]["stages"]);
         assert_eq!(
             stages.len(),
             if trial["times"] == 3.0 { 3 } else { 2 },

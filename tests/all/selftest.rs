@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use common::{Lasthop, have_setup, needs, one_line, words};
+use common::{Lasthop, have_setup, list, needs, one_line, words};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn a_case_against_itself_as_it_is_and_with_a_cost() {
     assert_eq!(result["held"]["of"], 2, "{result}");
     assert_eq!(result["called_different"]["of"], 2, "{result}");
     assert!(result["half_width"].as_f64().unwrap() > 0.0, "{result}");
-    for answer in result["answers"].as_array().unwrap() {
+    for answer in list(&result["answers"]) {
         assert!(answer["case"].as_str().unwrap().contains("again"), "{answer}");
         assert!(answer["low"].as_f64() <= answer["ratio"].as_f64(), "{answer}");
         let [plain, planted] = [answer, &answer["planted"]].map(|of| of["ratio"].as_f64().unwrap());
@@ -105,7 +105,7 @@ fn verdict_of_the_same(lasthop: &Lasthop) -> String {
         .run("run --aa nginx-gunicorn --only connections=1 --budget 15s --format json".split(' '))
         .ok()
         .json();
-    let comparisons = summary["comparisons"].as_array().unwrap();
+    let comparisons = list(&summary["comparisons"]);
     let throughput = comparisons
         .iter()
         .find(|comparison| comparison["metric"] == "throughput")

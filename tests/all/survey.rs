@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    common::{Lasthop, Ran, have, have_python, needs, one_line, signal, skip, slow, words},
+    common::{Lasthop, Ran, have, have_python, list, needs, one_line, signal, skip, slow, words},
     compare::folder,
     driver_at::have_namespaces,
     load_peers::{Server, free_port, nginx},
@@ -79,7 +79,7 @@ pub fn links_of(survey: &Value) -> Vec<Link> {
         link: link.clone(),
         seconds,
     };
-    survey["links"].as_array().unwrap().iter().map(link).collect()
+    list(&survey["links"]).iter().map(link).collect()
 }
 
 #[derive(Debug)]
@@ -516,12 +516,7 @@ fn a_connection_with_one_end_here_is_left_out() {
         .run(["survey", "--for", "300ms", "--quiet", "--format", "json"])
         .ok();
     let links = ran.json();
-    let addresses: Vec<&Value> = links["links"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|link| &link["address"])
-        .collect();
+    let addresses: Vec<&Value> = list(&links["links"]).iter().map(|link| &link["address"]).collect();
     assert!(!addresses.contains(&&Value::from(address.to_string())), "{addresses:?}");
     drop(listener);
 }

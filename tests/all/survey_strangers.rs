@@ -14,7 +14,7 @@ use lasthop_system::process::{descendants, kill_descendants};
 use serde_json::Value;
 
 use crate::{
-    common::{Lasthop, Ran, engines::take_environment, needs, skip},
+    common::{Lasthop, Ran, engines::take_environment, list, needs, skip},
     compare::folder,
     driver_at::have_namespaces,
     other_users::{STRANGER, can_be_somebody_else},
@@ -31,7 +31,7 @@ fn survey_of(lasthop: &Lasthop, address: &str) -> Command {
 #[track_caller]
 fn seen(command: &mut Command) -> (Value, Vec<String>) {
     let seen = Ran::from(command.output().unwrap()).ok().json();
-    let missing = seen["missing"].as_array().unwrap().iter();
+    let missing = list(&seen["missing"]).iter();
     let missing = missing.map(|sentence| sentence.as_str().unwrap().to_owned()).collect();
     (seen, missing)
 }

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{fs, path::PathBuf};
 
-use common::{Lasthop, copy, edit, have, have_python, needs};
+use common::{Lasthop, copy, edit, have, have_python, list, needs};
 use serde_json::Value;
 
 const SHORT: [&str; 6] = ["--budget", "4s", "--trial", "20ms", "--format", "json"];
@@ -36,9 +36,7 @@ fn one_round(lasthop: &Lasthop, trial: &str, code: i32) -> Value {
 /// Ids and severities of the findings.
 fn checks(summary: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    summary["checks"]
-        .as_array()
-        .unwrap()
+    list(&summary["checks"])
         .iter()
         .map(|one| (text(&one["id"]), text(&one["severity"])))
         .collect()
@@ -55,11 +53,7 @@ fn a_wrong_answer_is_a_failure_row_and_no_number() {
     let summary = run(&lasthop, "./mine", 1);
     assert_eq!(summary["stopped"], "failed");
     assert!(
-        summary["cases"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|case| case["metrics"].is_null()),
+        list(&summary["cases"]).iter().all(|case| case["metrics"].is_null()),
         "{summary}"
     );
     let failure = &summary["failures"][0];
@@ -120,9 +114,7 @@ fn a_configuration_that_differs_in_more_than_the_link_is_reported() {
     )
     .unwrap();
     let summary = run(&lasthop, "./mine", 0);
-    let found = summary["checks"]
-        .as_array()
-        .unwrap()
+    let found = list(&summary["checks"])
         .iter()
         .find(|one| one["id"] == "config-differs");
     let evidence = found.unwrap_or_else(|| panic!("{:?}", checks(&summary)))["evidence"].to_string();

@@ -16,7 +16,7 @@ use std::{
 use common::{
     LONG, Lasthop, edit,
     engines::{World, have_engine},
-    eventually, have, have_python, lacks, needs, shows, signal, slow, words,
+    eventually, have, have_python, lacks, list, needs, shows, signal, slow, words,
 };
 
 const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=10 --no-progress";
@@ -205,9 +205,7 @@ fn a_server_that_makes_pipes_and_links_to_devices_is_not_waited_for() {
     lacks(&said, ["unix"]);
     let report = lasthop.run(["report", "last", "--format=json"]).ok().json();
     assert!(
-        report["cases"]
-            .as_array()
-            .unwrap()
+        list(&report["cases"])
             .iter()
             .filter(|case| case["requests"].as_u64() > Some(0))
             .count()

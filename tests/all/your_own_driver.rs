@@ -1,7 +1,7 @@
 //! `docs/your-own-driver.md` is true, and its drivers keep to the schema with a real server.
 
 use crate::{
-    common::{BRIEF, Lasthop, have, needs},
+    common::{BRIEF, Lasthop, have, list, needs},
     your_own_stack::{fenced, follow},
 };
 
@@ -84,7 +84,7 @@ fn both_drivers_keep_to_the_schema_with_a_real_server() {
         fs::write(lasthop.home().join("mine/experiment.toml"), toml.join("\n")).unwrap();
         let longer = BRIEF.map(|word| if word == "30ms" { "300ms" } else { word });
         let report = lasthop.run([&["run", "./mine"], &longer[..]].concat()).ok().json();
-        for case in report["cases"].as_array().unwrap() {
+        for case in list(&report["cases"]) {
             assert!(case["requests"].as_u64() > Some(10), "{file}: {case}");
             let p50 = &case["metrics"]["latency_p50"]["estimate"];
             assert!(p50.as_f64() > Some(1.0), "{file}: {case}");

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, needs, shows, signal, skip, user_data, words};
+use common::{Lasthop, have, have_python, list, needs, shows, signal, skip, texts, user_data, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -125,12 +125,7 @@ fn every_node_has_a_record_and_nothing_is_left() {
     let ran = lasthop.run(fleet("4s", &more)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
-    let names: Vec<&str> = report["machines"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|machine| machine["name"].as_str().unwrap())
-        .collect();
+    let names = texts(&report["machines"], "name");
     assert_eq!(names, ["n1", "n1", "n2", "n2"]);
     assert_eq!(
         report["by"],
@@ -246,7 +241,7 @@ fn layouts_of_pods_are_compared() {
     let ran = lasthop.run(words(&run)).ok();
     kubectl(&["delete", "namespace", "strict"]);
     let report = ran.json();
-    assert_eq!(report["machines"].as_array().unwrap().len(), 2, "{}", ran.stderr);
+    assert_eq!(list(&report["machines"]).len(), 2, "{}", ran.stderr);
     let runs = lasthop.runs();
     for run in &runs {
         let header: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
@@ -439,8 +434,8 @@ fn a_killed_client_leaves_what_ends_by_itself_and_goes_with_its_jobs() {
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
         let jobs: Value = serde_json::from_str(&kubectl(&["get", "jobs", "--output", "json"])).unwrap();
-        left += jobs["items"].as_array().unwrap().len();
-        for job in jobs["items"].as_array().unwrap() {
+        left += list(&jobs["items"]).len();
+        for job in list(&jobs["items"]) {
             let spec = &job["spec"];
             assert!(
                 spec["activeDeadlineSeconds"].is_u64() && spec["ttlSecondsAfterFinished"].is_u64(),

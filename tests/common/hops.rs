@@ -2,13 +2,11 @@
 
 use serde_json::Value;
 
+use super::list;
+
 /// The path of a case.
 pub fn path_of<'a>(summary: &'a Value, case: &str) -> &'a Value {
-    let found = summary["cases"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|found| found["case"] == case);
+    let found = list(&summary["cases"]).iter().find(|found| found["case"] == case);
     &found.unwrap_or_else(|| panic!("no case {case}"))["proof"]["path"]
 }
 

@@ -85,6 +85,19 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The elements of a list in JSON.
+#[track_caller]
+pub fn list(value: &serde_json::Value) -> &[serde_json::Value] {
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+/// What each element of a list says for a key: the names of cases, the ids of checks.
+#[track_caller]
+pub fn texts<'a>(value: &'a serde_json::Value, key: &str) -> Vec<&'a str> {
+    let text = |one: &'a serde_json::Value| one[key].as_str().unwrap_or_else(|| panic!("no {key}: {one}"));
+    list(value).iter().map(text).collect()
+}
+
 /// Fails unless the text has every part.
 #[track_caller]
 pub fn shows<const N: usize>(text: &str, parts: [&str; N]) {
