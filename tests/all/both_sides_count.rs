@@ -2,7 +2,7 @@
 
 use crate::{
     common,
-    load_peers::{Server, free_port},
+    load_peers::{Server, free_port, nginx_with},
 };
 
 use std::{
@@ -122,24 +122,13 @@ fn both_sides_count_the_same_calls() {
 
 /// nginx, which passes calls on to a socket.
 fn nginx(folder: &Path, port: u16, to: &Path) -> Server {
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
-        .join(" ");
-    let text = format!(
-        "daemon off; master_process off; pid {0}/pid; events {{}} http {{ access_log off; {temporary} \
-         upstream server {{ server unix:{1}; keepalive 8; }} server {{ listen 127.0.0.1:{port} http2; \
-         location / {{ grpc_pass grpc://server; }} }} }}",
-        folder.display(),
+    let http = format!(
+        "upstream server {{ server unix:{}; keepalive 8; }} \
+         server {{ listen 127.0.0.1:{port} http2; location / {{ grpc_pass grpc://server; }} }}",
         to.display()
     );
-    fs::write(folder.join("conf"), text).unwrap();
-    let mut command = Command::new("/usr/sbin/nginx");
-    command
-        .arg("-e")
-        .arg(folder.join("log"))
-        .arg("-c")
-        .arg(folder.join("conf"));
-    Server::start(&mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok())
+    let is_up = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    nginx_with(folder, "master_process off;", &http, is_up)
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::{Lasthop, Ran, copy_with, shows, signal, words};
+use common::{Lasthop, Ran, copy_with, output, shows, signal, words};
 use tempfile::TempDir;
 
 /// Two cases in trials of 10 ms.
@@ -148,14 +148,7 @@ fn fill(place: &Path, record: &Path, sandbox: &Path) -> Vec<(PathBuf, &'static s
     named.push((without, LOCK));
     let waiting = imitate(at("lasthop-fifofi"));
     fs::remove_file(waiting.join("lock")).unwrap();
-    assert!(
-        Command::new("mkfifo")
-            .args(["-m", "600"])
-            .arg(waiting.join("lock"))
-            .status()
-            .unwrap()
-            .success()
-    );
+    output(Command::new("mkfifo").args(["-m", "600"]).arg(waiting.join("lock")));
     named.push((waiting, LOCK));
     let notes = folder(at(".lasthop-my-notes"), 0o755);
     make_old(&notes);

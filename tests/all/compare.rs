@@ -2,25 +2,22 @@
 
 use crate::{
     common,
-    load_peers::{Postgres, Server, free_port, have_postgres},
+    load_peers::{Postgres, Server, free_port, have_postgres, nginx_with, redis_with},
     your_own_stack::replay,
 };
 
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    os::unix::{
-        fs::PermissionsExt as _,
-        net::{UnixListener, UnixStream},
-    },
+    os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
-use common::{Lasthop, have, list, needs, one_line, shows, texts, words};
+use common::{Lasthop, executable, have, list, needs, one_line, output, shows, texts, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -49,19 +46,10 @@ impl Nginx {
         let mut certificate = Command::new("openssl");
         certificate.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '));
         certificate.args("-addext basicConstraints=critical,CA:FALSE -addext subjectAltName=IP:127.0.0.1".split(' '));
-        certificate.args([
-            "-keyout",
-            &format!("{path}/key"),
-            "-out",
-            &format!("{path}/certificate"),
-        ]);
-        assert!(certificate.output().unwrap().status.success());
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|name| format!("{name}_temp_path {path}/{name};"))
-            .join(" ");
-        let text = format!(
-            "daemon off; worker_processes 1; pid {path}/pid; events {{}} http {{ access_log off; {temporary} \
-             default_type text/plain; keepalive_requests 1000000000; \
+        let files = format!("-keyout {path}/key -out {path}/certificate");
+        output(certificate.args(files.split(' ')));
+        let http = format!(
+            "default_type text/plain; keepalive_requests 1000000000; \
              server {{ listen unix:{path}/s; listen 127.0.0.1:{port}; \
              listen 127.0.0.1:{tls} ssl; ssl_protocols TLSv1.3; ssl_certificate {path}/certificate; ssl_certificate_key {path}/key; \
              location = / {{ return 200 \"ok\\n\"; }} location = /gone {{ return 404; }} \
@@ -70,17 +58,11 @@ impl Nginx {
              location = /moved {{ if ($remote_addr = \"unix:\") {{ return 302 /a; }} return 302 /b; }} \
              location = /random {{ return 200 \"$request_id\\n\"; }} }} \
              server {{ keepalive_requests 1000; listen unix:{path}/stock; listen 127.0.0.1:{stock}; location / {{ return 200 \"ok\\n\"; }} }} \
-             server {{ keepalive_requests 50; listen unix:{path}/few; listen unix:{path}/few2 http2; location / {{ return 200 \"ok\\n\"; }} }} }}"
+             server {{ keepalive_requests 50; listen unix:{path}/few; listen unix:{path}/few2 http2; location / {{ return 200 \"ok\\n\"; }} }}"
         );
-        fs::write(folder.path().join("conf"), text).unwrap();
-        let mut command = Command::new("/usr/sbin/nginx");
-        command
-            .arg("-e")
-            .arg(folder.path().join("log"))
-            .arg("-c")
-            .arg(folder.path().join("conf"));
         let socket = folder.path().join("s");
-        let server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+        let is_up = || UnixStream::connect(&socket).is_ok();
+        let server = nginx_with(folder.path(), "worker_processes 1;", &http, is_up);
         Self {
             folder,
             port,
@@ -388,8 +370,7 @@ fn the_page_on_ci_compares_two_builds() {
     let app = lasthop.home().join("builds/app");
     fs::create_dir_all(&app).unwrap();
     for build in ["server-old", "server-new"] {
-        fs::write(app.join(build), BUILD).unwrap();
-        fs::set_permissions(app.join(build), Permissions::from_mode(0o755)).unwrap();
+        executable(&app.join(build), BUILD);
     }
     assert_eq!(replay(&section, &lasthop), 2, "commands");
     let summary = lasthop.run(["report", "last", "--format", "json"]).ok().json();
@@ -482,19 +463,9 @@ fn a_comparison_is_restarted_and_resumed_and_keeps_no_password() {
     needs!(have("redis-server"));
     let (folder, port) = (folder(), free_port());
     let socket = folder.path().join("s");
-    let mut command = Command::new("redis-server");
-    command.args([
-        "--bind",
-        "127.0.0.1",
-        "--port",
-        &port.to_string(),
-        "--save",
-        "",
-        "--requirepass",
-        "s3cret",
-    ]);
-    command.arg("--unixsocket").arg(&socket).arg("--dir").arg(folder.path());
-    let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+    let place = format!("--bind 127.0.0.1 --port {port} --unixsocket {}", socket.display());
+    let options = format!("{place} --requirepass s3cret");
+    let _server = redis_with(folder.path(), &options, || UnixStream::connect(&socket).is_ok());
     let (tcp, unix) = (
         format!("redis://127.0.0.1:{port}"),
         format!("redis+unix:{}", socket.display()),

@@ -14,7 +14,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, NOBODY, have, list, needs, skip};
+use common::{Lasthop, NOBODY, have, list, needs, output, skip};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -37,12 +37,7 @@ impl Mariadb {
         }
         let mut init = command("mariadb-install-db", folder.path());
         init.args(["--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=4M"]);
-        let made = init
-            .arg(format!("--datadir={}", data.display()))
-            .stdout(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        output(init.arg(format!("--datadir={}", data.display())).stdout(Stdio::null()));
         let accounts = "CREATE DATABASE numbers;\nCREATE USER me@'%' IDENTIFIED BY 'secret';\nGRANT SELECT ON numbers.* TO me@'%';\n";
         fs::write(folder.path().join("accounts.sql"), accounts).unwrap();
         let mut server = command("mariadbd", folder.path());

@@ -14,7 +14,7 @@ use std::{
 use common::{
     BRIEF, Lasthop, Ran,
     engines::{World, have_engine},
-    have, have_python, list, needs, shows,
+    have, have_python, list, needs, output, shows,
 };
 use serde_json::Value;
 
@@ -194,13 +194,8 @@ fn an_image_that_cannot_be_stored_says_what_the_engine_said_and_leaves_nothing()
     let world = World::empty("podman");
     let graph = world.root().join("graph");
     fs::create_dir_all(&graph).unwrap();
-    let mount = world
-        .inside("mount")
-        .args(["-t", "tmpfs", "-o", "size=256m", "tmpfs"])
-        .arg(&graph)
-        .status()
-        .unwrap();
-    assert!(mount.success());
+    let size = ["-t", "tmpfs", "-o", "size=256m", "tmpfs"];
+    output(world.inside("mount").args(size).arg(&graph));
     world.import_base();
     let folder = changed(&world.lasthop, |text| text);
     let large = "FROM debian:bookworm-slim\nRUN head --bytes=512M /dev/zero >/large\n";
@@ -297,13 +292,8 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     // A read-only file system.
     let read_only = world.root().join("read-only");
     fs::create_dir(&read_only).unwrap();
-    let mount = world
-        .inside("mount")
-        .args(["-t", "tmpfs", "-o", "ro", "tmpfs"])
-        .arg(&read_only)
-        .status()
-        .unwrap();
-    assert!(mount.success());
+    let is_read_only = ["-t", "tmpfs", "-o", "ro", "tmpfs"];
+    output(world.inside("mount").args(is_read_only).arg(&read_only));
     let ran = in_folder(&world, &read_only, &volume).fails(1, "Read-only file system");
     shows(
         &ran.stderr,
@@ -318,17 +308,8 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
     fs::create_dir(&fat).unwrap();
     let image = world.root().join("fat.image");
     fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
-    assert!(Command::new("mkfs.vfat").arg(&image).output().unwrap().status.success());
-    assert!(
-        world
-            .inside("fusefat")
-            .args(["-o", "rw+"])
-            .args([&image, &fat])
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    output(Command::new("mkfs.vfat").arg(&image));
+    output(world.inside("fusefat").args(["-o", "rw+"]).args([&image, &fat]));
     let paths = "path=shared-folder,no-container-unix,no-container-tcp";
     let ran = in_folder(&world, &fat, &short("podman", paths));
     for (path, unable) in failures(&ran) {
@@ -351,6 +332,6 @@ fn a_shared_folder_that_cannot_hold_a_socket_is_named_before_a_container_starts(
             ["to the account that a server runs as", "set LASTHOP_SANDBOX"],
         );
     }
-    assert!(world.inside("umount").arg(&fat).status().unwrap().success());
+    output(world.inside("umount").arg(&fat));
     world.lasthop.assert_nothing_left();
 }

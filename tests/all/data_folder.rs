@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{
-    BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, lacks, may_install, needs, shows, words,
+    BRIEF, Lasthop, Ran, copy, engines::take_environment, have_setup, lacks, may_install, needs, output, shows, words,
 };
 
 use crate::other_users::{STRANGER, can_be_somebody_else};
@@ -275,12 +275,7 @@ fn go_compiles_its_library_once_and_only_where_nobody_else_can_write() {
     let run = || {
         let one = words("--only connections=1 --only reuse=keep-alive --rounds 1 --blocks 2");
         let shortly = words("run nginx-go --trial 20ms --budget 600s --no-headroom -q");
-        let status = lasthop
-            .command([shortly, one].concat())
-            .env("GOCACHE", &open)
-            .status()
-            .unwrap();
-        assert!(status.success());
+        output(lasthop.command([shortly, one].concat()).env("GOCACHE", &open));
         objects(&own)
     };
     let first = run();

@@ -47,15 +47,7 @@ impl Two {
                 .chain(SHORT.split(' '))
                 .chain(more.iter().copied());
             lasthop.run(all).ok();
-            lasthop
-                .runs()
-                .pop()
-                .unwrap()
-                .file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned()
+            lasthop.last()
         };
         let (old, new) = (run(&[]), run(&["--precision", "1%"]));
         lasthop.assert_nothing_left();
@@ -284,15 +276,7 @@ fn runs_at_a_rate_are_compared_by_response_time() {
             "--rounds", "2", "--blocks", "2", "--trial", "50ms", "--budget", "60s", "-q",
         ];
         lasthop.run(given.split(' ').chain(short)).ok();
-        lasthop
-            .runs()
-            .pop()
-            .unwrap()
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned()
+        lasthop.last()
     };
     let (old, new) = (run(), run());
     let json = lasthop.run(["diff", &old, &new, "--format", "json"]).ok().json();

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, list, needs, shows, skip, words};
+use common::{Lasthop, Ran, eventually, have, have_python, list, needs, output, script, shows, skip, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,12 +34,7 @@ fn ip(words: &[&str]) -> Output {
 
 #[track_caller]
 fn ip_ok(words: &[&str]) {
-    let output = ip(words);
-    assert!(
-        output.status.success(),
-        "ip {words:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    output(Command::new("ip").args(words));
 }
 
 /// Links that lasthop made for runs of this home. Sandboxes of other tests have other names.
@@ -300,14 +295,7 @@ fn sshd_program() -> PathBuf {
 
 fn keygen(path: &Path) {
     let mut command = Command::new("ssh-keygen");
-    assert!(
-        command
-            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-            .arg(path)
-            .status()
-            .unwrap()
-            .success()
-    );
+    output(command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path));
 }
 
 impl Sshd {
@@ -478,8 +466,7 @@ fn another_version_or_protocol_is_refused() {
     let (lasthop, sshd) = (Lasthop::new(), Sshd::new());
     let script = |name: &str, text: &str| {
         let path = sshd.path(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        assert!(Command::new("chmod").args(["755", &path]).status().unwrap().success());
+        script(Path::new(&path), text);
         let mut options = sshd.good();
         options.push(format!("--driver-program={path}"));
         sshd.words(options, &["--only=transport=tcp"])

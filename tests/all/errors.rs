@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, copy, have, have_python, have_setup, list, needs, one_line, shows};
+use common::{Lasthop, Ran, copy, have, have_python, have_setup, list, needs, one_line, script, shows};
 
 #[test]
 fn an_experiment_of_ones_own_runs_as_it_is() {
@@ -31,8 +31,7 @@ fn stubs(lasthop: &Lasthop, programs: &[(&str, &str)]) -> PathBuf {
     let folder = lasthop.home().join("bin");
     fs::create_dir(&folder).unwrap();
     for (name, does) in programs {
-        fs::write(folder.join(name), format!("#!/bin/sh\n{does}\n")).unwrap();
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        script(&folder.join(name), does);
     }
     folder
 }
@@ -163,12 +162,7 @@ fn a_server_that_may_not_enter_says_so_and_soon() {
     let run = ["run", "./mine", "--budget=60s", "--trial=20ms", "--blocks=1000"];
     let ran = lasthop.run(run);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let shown = ran
-        .stdout
-        .split_whitespace()
-        .filter(|word| *word != "│")
-        .collect::<Vec<_>>()
-        .join(" ");
+    let shown = one_line(&ran.stdout.replace('│', " "));
     assert!(shown.contains("failed (13: Permission denied)"), "{}", ran.stdout);
     let account = if rustix::process::geteuid().is_root() {
         "nobody".to_owned()
@@ -233,12 +227,7 @@ fn a_configuration_that_is_refused_is_explained_by_the_log() {
         with_server(&lasthop, recipe, file, configuration);
         let ran = lasthop.run(["run", "./mine", "--budget=20s"]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        let shown = ran
-            .stdout
-            .split_whitespace()
-            .filter(|word| *word != "│")
-            .collect::<Vec<_>>()
-            .join(" ");
+        let shown = one_line(&ran.stdout.replace('│', " "));
         shows(&shown, [said, "failed at prepare"]);
     }
 }
@@ -382,12 +371,8 @@ fn setup_without_consent_fails_and_installs_nothing() {
     let stubs = lasthop.home().join("bin");
     let installed = lasthop.home().join("installed");
     fs::create_dir(&stubs).unwrap();
-    fs::write(
-        stubs.join("gem"),
-        format!("#!/bin/sh\n[ \"$1\" != install ] || touch '{}'\n", installed.display()),
-    )
-    .unwrap();
-    fs::set_permissions(stubs.join("gem"), fs::Permissions::from_mode(0o755)).unwrap();
+    let gem = format!("[ \"$1\" != install ] || touch '{}'", installed.display());
+    script(&stubs.join("gem"), &gem);
     let search = format!("{}:{}", stubs.display(), std::env::var("PATH").unwrap());
 
     let mut alone = lasthop.command(["setup", "./mine"]);

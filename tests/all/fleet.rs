@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Lasthop, Ran, engines::take_environment, eventually, list, shows, words};
+use common::{Lasthop, Ran, engines::take_environment, eventually, executable, list, shows, words};
 use jsonschema::validator_for;
 use serde_json::Value;
 
@@ -136,8 +136,7 @@ fn a_record_comes_back_through_a_log() {
 fn search_path(lasthop: &Lasthop, kubectl: &str) -> String {
     let bin = lasthop.home().join("bin");
     fs::create_dir(&bin).unwrap();
-    fs::write(bin.join("kubectl"), kubectl).unwrap();
-    fs::set_permissions(bin.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&bin.join("kubectl"), kubectl);
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
 }
 

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Lasthop, have, list, needs, one_line, words};
+use common::{Lasthop, have, list, needs, one_line, output, words};
 
 const RUN: &str = "run sockets --only pattern=echo --rounds 3 --budget 60s --blocks 4 --no-headroom --quiet";
 
@@ -134,12 +134,7 @@ fn a_job_gets_every_report_on_its_page() {
     let page = lasthop.home().join("page.md");
     fs::write(&page, "before\n").unwrap();
     let job = |arguments: &[&str]| {
-        let output = lasthop
-            .command(arguments)
-            .env("GITHUB_STEP_SUMMARY", &page)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output(lasthop.command(arguments).env("GITHUB_STEP_SUMMARY", &page));
         fs::read_to_string(&page).unwrap()
     };
     let first = job(&words(RUN));

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, default_signals, eventually, have, have_python, moments, needs, signal};
+use common::{Lasthop, default_signals, eventually, have, have_python, moments, needs, output, signal};
 use serde_json::Value;
 
 use crate::other_users::can_be_somebody_else;
@@ -155,16 +155,7 @@ fn an_ordinary_users_killed_postgres_leaves_no_shared_memory() {
         clean
             .arg("clean")
             .envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        assert!(
-            clean
-                .uid(DAEMON)
-                .gid(DAEMON)
-                .current_dir("/")
-                .stdout(Stdio::null())
-                .status()
-                .unwrap()
-                .success()
-        );
+        output(clean.uid(DAEMON).gid(DAEMON).current_dir("/"));
         lasthop.wait_until_gone();
     }
 }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, installed, needs, servers};
+use common::{Lasthop, have, have_python, installed, needs, output, servers};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -129,24 +129,39 @@ impl Drop for Postgres {
 
 /// On a port, which may have options of `listen`.
 pub fn nginx(folder: &Path, port: impl Display) -> Server {
+    let http = format!(
+        "keepalive_requests 1000000000; server {{ listen unix:{0}/s; listen 127.0.0.1:{port}; \
+         location / {{ return 200 \"ok\\n\"; }} \
+         location /logged/ {{ access_log {0}/access; return 200 \"$uri\\n\"; }} }}",
+        folder.display()
+    );
+    let is_up = || UnixStream::connect(folder.join("s")).is_ok();
+    nginx_with(folder, "master_process off;", &http, is_up)
+}
+
+/// With lines of the configuration for the whole and for its `http`.
+pub fn nginx_with(folder: &Path, main: &str, http: &str, is_up: impl Fn() -> bool) -> Server {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
         .join(" ");
     let text = format!(
-        "daemon off; master_process off; pid {0}/pid; events {{}} http {{ access_log off; {temporary} \
-         keepalive_requests 1000000000; server {{ listen unix:{0}/s; listen 127.0.0.1:{port}; \
-         location / {{ return 200 \"ok\\n\"; }} \
-         location /logged/ {{ access_log {0}/access; return 200 \"$uri\\n\"; }} }} }}",
+        "daemon off; {main} pid {}/pid; events {{}} http {{ access_log off; {temporary} {http} }}",
         folder.display()
     );
-    fs::write(folder.join("conf"), text).unwrap();
+    let (log, conf) = (folder.join("log"), folder.join("conf"));
+    fs::write(&conf, text).unwrap();
     let mut command = Command::new("/usr/sbin/nginx");
+    Server::start(command.arg("-e").arg(log).arg("-c").arg(conf), is_up)
+}
+
+/// Redis with these options, which writes nothing to disk.
+pub fn redis_with(folder: &Path, options: &str, is_up: impl Fn() -> bool) -> Server {
+    let mut command = Command::new("redis-server");
     command
-        .arg("-e")
-        .arg(folder.join("log"))
-        .arg("-c")
-        .arg(folder.join("conf"));
-    Server::start(&mut command, || UnixStream::connect(folder.join("s")).is_ok())
+        .args(["--save", "", "--dir"])
+        .arg(folder)
+        .args(options.split(' '));
+    Server::start(&mut command, is_up)
 }
 
 fn number_after(text: &str, mark: &str) -> f64 {
@@ -190,16 +205,6 @@ fn agree(name: &str, lasthop: &Lasthop, load: &[&str], peer: impl Fn(f64) -> f64
         (1.0 / ABSURD..ABSURD).contains(&ratios[1]),
         "lasthop / {name}: {ratios:?}"
     );
-}
-
-fn output(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -297,13 +302,8 @@ fn redis_benchmark_agrees_on_redis() {
     let lasthop = Lasthop::new();
     let folder = tempfile::Builder::new().prefix("lhr").tempdir_in("/tmp").unwrap();
     let socket = folder.path().join("s");
-    let mut command = Command::new("redis-server");
-    command
-        .args(["--port", "0", "--save", "", "--unixsocket"])
-        .arg(&socket)
-        .arg("--dir")
-        .arg(folder.path());
-    let _server = Server::start(&mut command, || UnixStream::connect(&socket).is_ok());
+    let options = format!("--port 0 --unixsocket {}", socket.display());
+    let _server = redis_with(folder.path(), &options, || UnixStream::connect(&socket).is_ok());
     let url = format!("redis+unix:{}", socket.display());
     agree("redis-benchmark", &lasthop, &[&url, "--command", "GET key"], |rate| {
         let count = (rate.max(1000.0) as u64).to_string();

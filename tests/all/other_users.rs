@@ -15,7 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{Lasthop, Ran, eventually, have, have_python, list, needs, signal, skip, words};
+use common::{Lasthop, Ran, eventually, executable, have, have_python, list, needs, signal, skip, words};
 use lasthop_system::process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -351,8 +351,7 @@ expect = { status = 200, body = "Hello" }
     }
     let program = environment.join("bin/web");
     let text = format!("#!{}\n{SERVER}", environment.join("bin/python3").display());
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&program, &text);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let lasthop = Lasthop::new();
     let stack = lasthop.home().join("stack");

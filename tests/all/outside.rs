@@ -6,13 +6,13 @@ use crate::common;
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixListener},
+    os::unix::net::UnixListener,
     path::Path,
     sync::mpsc,
     thread,
 };
 
-use common::{Lasthop, Ran, edit, have, lacks, needs};
+use common::{Lasthop, Ran, edit, executable, have, lacks, needs};
 use lasthop_page::text::is_hidden;
 
 /// Retitles a terminal, clears it, reverses text, forges a line, and is a mention, a reference and a formula.
@@ -334,12 +334,8 @@ fn what_a_driver_and_a_host_say_is_text() {
         format!("import sys\nsys.stderr.write('{hostile}')\nsys.exit(255)"),
         format!("import sys\nprint('folder /x\\nversion {hostile}\\nready', flush=True)\nsys.stdin.read()"),
     ] {
-        fs::write(
-            bin.join("ssh"),
-            format!("#!/usr/bin/env -S python3 -X utf8\n{script}\n"),
-        )
-        .unwrap();
-        fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/usr/bin/env -S python3 -X utf8\n{script}\n");
+        executable(&bin.join("ssh"), &script);
         let ran = lasthop
             .command(["run", "sockets", "--driver-at=ssh:x"])
             .env("PATH", &path)

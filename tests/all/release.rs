@@ -7,7 +7,6 @@ use crate::common;
 
 use std::{
     env, fs, io,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
@@ -16,7 +15,7 @@ use std::{
 use common::{
     Lasthop, Ran,
     engines::{World, have_engine, take_environment},
-    have, lacks, needs, shows, skip, slow,
+    have, lacks, needs, output, shows, skip, slow,
 };
 use lasthop_model::manager::MANAGERS;
 use tempfile::TempDir;
@@ -61,7 +60,7 @@ fn packages() -> &'static Path {
         }
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
         let _ = fs::remove_dir_all(&folder);
-        did(&mut package(&["tarball", "wheel", "deb"], &folder));
+        output(&mut package(&["tarball", "wheel", "deb"], &folder));
         folder
     })
 }
@@ -77,11 +76,6 @@ fn named(end: &str) -> Vec<PathBuf> {
         .collect();
     assert!(!found.is_empty(), "no {end} in {}", packages().display());
     found
-}
-
-#[track_caller]
-fn did(command: &mut Command) -> String {
-    Ran::from(command.output().unwrap()).ok().stdout
 }
 
 /// Starts a command in a root with its own processes, network, /proc and /dev/null. Fails if a process outlives the
@@ -196,12 +190,14 @@ fn a_tarball_is_all_it_takes() {
     needs!(ready());
     for file in named(".tar.gz") {
         let root = Root::new();
-        did(Command::new("tar")
-            .arg("xzf")
-            .arg(&file)
-            .arg("-C")
-            .arg(root.path())
-            .arg("--strip-components=1"));
+        output(
+            Command::new("tar")
+                .arg("xzf")
+                .arg(&file)
+                .arg("-C")
+                .arg(root.path())
+                .arg("--strip-components=1"),
+        );
         for wanted in [
             "LICENSE-MIT",
             "LICENSE-APACHE",
@@ -221,9 +217,11 @@ fn a_tarball_is_all_it_takes() {
         root.bring_libraries_of(&root.path().join("lasthop"));
         root.answers("/lasthop");
     }
-    did(Command::new("sha256sum")
-        .args(["--check", "--strict", "SHA256SUMS"])
-        .current_dir(packages()));
+    output(
+        Command::new("sha256sum")
+            .args(["--check", "--strict", "SHA256SUMS"])
+            .current_dir(packages()),
+    );
 }
 
 #[test]
@@ -231,18 +229,22 @@ fn a_wheel_installs_without_an_index() {
     needs!(ready());
     let folder = tempfile::tempdir().unwrap();
     let tool = |name: &str| folder.path().join("venv/bin").join(name);
-    did(Command::new("python3")
-        .args(["-m", "venv"])
-        .arg(folder.path().join("venv")));
+    output(
+        Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(folder.path().join("venv")),
+    );
     for wheel in named(".whl")
         .iter()
         .filter(|wheel| !wheel.to_str().unwrap().contains("-none-musllinux"))
     {
-        did(Command::new(tool("pip"))
-            .args(["install", "--no-index", "--quiet"])
-            .arg(wheel));
+        output(
+            Command::new(tool("pip"))
+                .args(["install", "--no-index", "--quiet"])
+                .arg(wheel),
+        );
         Root::with(&tool("lasthop")).answers("/lasthop");
-        did(Command::new(tool("pip")).args(["uninstall", "--yes", "--quiet", "lasthop"]));
+        output(Command::new(tool("pip")).args(["uninstall", "--yes", "--quiet", "lasthop"]));
         assert!(!tool("lasthop").exists());
     }
 }
@@ -295,7 +297,7 @@ fn a_deb_installs_and_goes() {
                 .arg(format!("--root={}", root.path().display()))
                 .args(["--force-depends"])
                 .args(words);
-            did(command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
+            output(command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
         };
         dpkg(&["--install", file.to_str().unwrap()]);
         let installed = dpkg(&["--listfiles", "lasthop"]);
@@ -322,7 +324,7 @@ fn the_image_runs_in_a_container() {
         None => {
             let made = package(&["image"], &folder);
             let mut inside = world.inside(made.get_program());
-            did(inside.args(made.get_args()).env("LASTHOP_PACKAGES", &folder));
+            output(inside.args(made.get_args()).env("LASTHOP_PACKAGES", &folder));
             assert_eq!(world.ask(&["images", "--quiet"]), "", "making it leaves an image");
             fs::read_dir(&folder)
                 .unwrap()
@@ -468,8 +470,7 @@ fn the_action_renews_its_own_comment_and_no_other() {
     needs!(have("jq"));
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name);
-    fs::write(at("gh"), GH).unwrap();
-    fs::set_permissions(at("gh"), fs::Permissions::from_mode(0o755)).unwrap();
+    common::executable(&at("gh"), GH);
     fs::write(at("report.md"), "Use the Unix socket.").unwrap();
     let post = |comments: &str| {
         fs::write(at("comments"), comments).unwrap();
@@ -581,7 +582,7 @@ fn every_recipe_has_names_for_each_package_manager_or_a_reason() {
 #[ignore = "it builds for another architecture and boots a machine, which takes a quarter of an hour; script/test --all"]
 fn a_release_for_arm64_runs_in_a_machine_of_its_own() {
     let mut release = Command::new(here().join("script/release"));
-    let told = did(release.args(["aarch64-linux-gnu", "aarch64-linux-static"]));
+    let told = output(release.args(["aarch64-linux-gnu", "aarch64-linux-static"]));
     assert!(told.contains("exit code 0"), "{told}");
     for package in [
         "aarch64-linux-gnu.tar.gz",

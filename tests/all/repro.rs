@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use common::{Lasthop, eventually, have, have_python, list, needs, shows, slow, texts, words};
+use common::{Lasthop, eventually, have, have_python, list, needs, script, shows, slow, texts, words};
 use lasthop_repro::study::model::Study;
 use regex::Regex;
 use serde_json::Value;
@@ -394,8 +394,7 @@ fn the_book_is_whole_and_is_taken_up_again() {
     // A recipe's program that fails or is too old keeps its studies from being repeated, and no other: those of channels,
     // gRPC and the programs of 2017 are. The tests beside this one repeat the rest.
     let old = lasthop.home().join("old-nginx");
-    fs::write(&old, "#!/bin/sh\necho nginx version: nginx/1.10.3 >&2\n").unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&old, "echo nginx version: nginx/1.10.3 >&2");
     let old = format!("nginx={}", old.display());
     let others = ["psql", "redis", "postgres", "mariadb"].map(|recipe| format!("{recipe}=/bin/false"));
     let broken = [&[old], &others[..]].concat();

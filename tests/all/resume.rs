@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Lasthop, Ran, have, list, needs, one_line, shows, signal, words};
+use common::{Lasthop, Ran, have, list, needs, one_line, script, shows, signal, words};
 use serde_json::Value;
 
 /// Two cases, ten blocks a round: 21 lines of the record in about half a second.
@@ -151,15 +151,10 @@ fn a_spent_budget_wants_another_one() {
     assert!(number(&after, "/seconds") > used && number(&after, "/blocks") > number(&before, "/blocks"));
 }
 
-fn write_script(path: &Path, lines: &str) {
-    fs::write(path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A Redis that says this version, and is what is installed.
 fn write_redis(path: &Path, version: &str, comment: &str) {
     let says = format!("[ \"$1\" = --version ] && exec echo 'Redis server v={version} '");
-    write_script(path, &format!("# {comment}\n{says}\nexec redis-server \"$@\""));
+    script(path, &format!("# {comment}\n{says}\nexec redis-server \"$@\""));
 }
 
 /// Its cases were left out: measured in the second part only they would look like the others.
@@ -207,7 +202,7 @@ fn a_program_that_was_missing_and_is_there_now_is_named_and_refused() {
 
     let record = lasthop.runs().pop().unwrap().join("trials.jsonl");
     let before = fs::read_to_string(&record).unwrap();
-    write_script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
+    script(&bin.join("redis-cli"), "exec /usr/bin/redis-cli \"$@\"");
     write_redis(&bin.join("other-redis"), "7.0.1", "now it is there");
     let refused = run(&["resume", "last", "--budget=2s"]).fails(2, "- other: was missing, is now 7.0.1 (");
     shows(&refused.stderr, ["Start a new run instead: `lasthop run ./mine"]);
@@ -224,7 +219,7 @@ fn what_has_changed_is_named_and_refused() {
     let lasthop = Lasthop::new();
     let redis = lasthop.home().join("redis");
     write_redis(&redis, "7.0.1", "first");
-    write_script(&lasthop.home().join("redis-cli"), "exec redis-cli \"$@\"");
+    script(&lasthop.home().join("redis-cli"), "exec redis-cli \"$@\"");
     fs::create_dir(lasthop.home().join("mine")).unwrap();
     let definition = lasthop.home().join("mine/experiment.toml");
     fs::copy(

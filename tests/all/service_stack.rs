@@ -5,16 +5,13 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpListener,
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
-    },
+    os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use crate::{
-    common::{have, needs, shows},
+    common::{have, needs, script, shows},
     other_users::can_be_somebody_else,
 };
 
@@ -388,12 +385,11 @@ fn clients_reach_the_server_whatever_is_put_in_the_place_of_its_socket() {
 /// An engine's client that records its commands, and the process that stands for the container.
 fn spied_engine(folder: &Path) -> Engine {
     let program = folder.join("podman");
-    let script = format!(
-        "#!/bin/sh\ncd {}\necho \"$*\" >>asked\ncase $1 in\nrun) echo $$ >pid; exec sleep 1000;;\ncontainer) cat pid;;\nesac\n",
+    let lines = format!(
+        "cd {}\necho \"$*\" >>asked\ncase $1 in\nrun) echo $$ >pid; exec sleep 1000;;\ncontainer) cat pid;;\nesac",
         folder.display()
     );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, &lines);
     Engine {
         kind: EngineKind::Podman,
         program,

@@ -17,7 +17,7 @@ use crate::{
     common::{Lasthop, Ran, have, have_python, list, needs, one_line, signal, skip, slow, words},
     compare::folder,
     driver_at::have_namespaces,
-    load_peers::{Server, free_port, nginx},
+    load_peers::{Server, free_port, nginx, redis_with},
     page::{have_web, node},
 };
 
@@ -145,18 +145,9 @@ pub struct Redis {
 impl Redis {
     pub fn start() -> Self {
         let (port, folder) = (free_port(), folder());
-        let mut command = Command::new("redis-server");
-        command.args([
-            "--bind",
-            "127.0.0.1 ::1",
-            "--save",
-            "",
-            "--port",
-            &port.to_string(),
-            "--dir",
-        ]);
-        command.arg(folder.path());
-        let server = Server::start(&mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let options = format!("--bind 127.0.0.1 ::1 --port {port}");
+        let is_up = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let server = redis_with(folder.path(), &options, is_up);
         Self {
             port,
             _folder: folder,
@@ -361,10 +352,8 @@ fn nothing_is_compared_with_another_server() {
     let folder = folder();
     let unix = |name: &str, port: u16| {
         let path = folder.path().join(name);
-        let mut command = Command::new("redis-server");
-        command.args(["--save", "", "--port", &port.to_string(), "--unixsocket"]);
-        command.arg(&path).arg("--dir").arg(folder.path());
-        Server::start(&mut command, || path.exists())
+        let options = format!("--port {port} --unixsocket {}", path.display());
+        redis_with(folder.path(), &options, || path.exists())
     };
     let _other = unix("other.sock", 0);
     let (both, control) = (free_port(), free_port());

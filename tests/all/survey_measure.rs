@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
-    process::{Child, Command},
+    process::Child,
     thread,
     time::Duration,
 };
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     common::{Lasthop, Ran, eventually, have, needs, shows, signal},
     compare::folder,
-    load_peers::{Server, free_port},
+    load_peers::{Server, free_port, redis_with},
 };
 
 /// A Redis that listens at a port and at a path.
@@ -27,14 +27,12 @@ struct Redis {
 impl Redis {
     fn start() -> Self {
         let (port, folder) = (free_port(), folder());
-        let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string()]);
-        command.arg("--dir").arg(folder.path());
-        command.arg("--unixsocket").arg(folder.path().join("redis.sock"));
-        let is_ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let socket = folder.path().join("redis.sock");
+        let options = format!("--bind 127.0.0.1 --port {port} --unixsocket {}", socket.display());
+        let is_up = || TcpStream::connect(("127.0.0.1", port)).is_ok();
         Self {
             port,
-            server: Server::start(&mut command, is_ready),
+            server: redis_with(folder.path(), &options, is_up),
             folder,
         }
     }

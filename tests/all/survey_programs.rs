@@ -14,7 +14,7 @@ use crate::{
     common::{
         Lasthop, Ran, edit,
         engines::{World, have_engine, take_environment},
-        have, have_python, have_setup, needs, shows, signal, words,
+        have, have_python, have_setup, needs, output, shows, signal, words,
     },
     compare::folder,
     driver_at::have_namespaces,
@@ -373,8 +373,7 @@ fn a_redirected_port_without_a_container() {
     needs!(have_engine("podman"));
     let world = World::new("podman");
     let rule = "-t nat -A OUTPUT -p tcp --dport 8000 -j REDIRECT --to-ports 8001";
-    let made = world.inside("iptables").args(rule.split(' ')).status().unwrap();
-    assert!(made.success());
+    output(world.inside("iptables").args(rule.split(' ')));
     let serve = ["serve", "--pattern", "echo", "--tcp", "127.0.0.1:8001"];
     let answers = || world.run(&["load", "echo://127.0.0.1:8001", "-n", "1", "--quiet"]).code == Some(0);
     let _server = Server::start(&mut world.lasthop(&serve), answers);

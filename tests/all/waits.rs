@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
@@ -16,7 +16,7 @@ use std::{
 use common::{
     LONG, Lasthop, edit,
     engines::{World, have_engine},
-    eventually, have, have_python, lacks, list, needs, shows, signal, slow, words,
+    eventually, have, have_python, lacks, list, needs, script, shows, signal, slow, words,
 };
 
 const RUN: &str = "run sockets --only=pattern=echo --only=transport=unix,tcp --trial=20ms --blocks=10 --no-progress";
@@ -332,11 +332,6 @@ fn a_container_that_docker_does_not_remove_is_named_and_given_up() {
         assert_eq!(after[what], before[what], "{what}");
     }
     world.lasthop.wait_until_gone();
-}
-
-fn script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// The experiment of `lasthop new` with this script as its driver. Returns exit code and causes of failure.

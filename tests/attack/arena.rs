@@ -13,6 +13,7 @@ use crate::{
     common::{
         default_signals,
         engines::{World, take_environment},
+        output,
     },
     processes::{all, command_line, lives},
 };
@@ -51,13 +52,7 @@ impl Arena {
         let world = World::with_base(engine);
         let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
         let folders = [program, world.root(), world.lasthop.home(), world.lasthop.sandboxes()];
-        let made = world
-            .inside("sh")
-            .args(["-c", PRIVATE, "private"])
-            .args(folders)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        output(world.inside("sh").args(["-c", PRIVATE, "private"]).args(folders));
         fs::create_dir(world.lasthop.home().join("runs")).unwrap();
         fs::write(world.lasthop.home().join("ports"), "").unwrap();
         // The first call of an engine creates files, even if lasthop only looks at the engine.

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Lasthop, have, have_python, list, needs, shows, signal, skip, texts, user_data, words};
+use common::{Lasthop, have, have_python, list, needs, output, shows, signal, skip, texts, user_data, words};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -67,13 +67,7 @@ fn image(folder: &Path, name: &str, content: &[&Path]) -> PathBuf {
 }
 
 fn kubectl(arguments: &[&str]) -> String {
-    let output = Command::new("kubectl").args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "kubectl {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
+    output(Command::new("kubectl").args(arguments))
 }
 
 /// All objects that a fleet run could leave.

@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{BRIEF, Lasthop, Ran, copy_with, have, marked, skip};
+use super::{BRIEF, Lasthop, Ran, copy_with, have, marked, output, skip};
 
 /// Private places for podman, and limits for containers that tests start themselves.
 const CONTAINERS: &str = r#"
@@ -87,8 +87,7 @@ fn images(engine: &'static str) -> PathBuf {
             world.run(&[&which[..], &["--no-headroom"], &BRIEF].concat());
         }
         world.end();
-        let moved = Command::new("mv").arg(world.path(store(engine))).arg(&folder).status();
-        assert!(moved.unwrap().success());
+        output(Command::new("mv").arg(world.path(store(engine))).arg(&folder));
     }
     folder
 }
@@ -98,9 +97,7 @@ fn import_base(mut engine: Command) {
     let input = fs::File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(BASE)).unwrap();
     let change = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let name = "docker.io/library/debian:bookworm-slim";
-    engine.args(["import", "--change", change, "-", name]).stdin(input);
-    let output = engine.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output(engine.args(["import", "--change", change, "-", name]).stdin(input));
 }
 
 /// Whether containers can be tested here with this engine.
@@ -318,13 +315,7 @@ impl World {
 
     /// Standard output of an engine's command.
     pub fn ask(&self, arguments: &[&str]) -> String {
-        let output = self.inside(self.engine).args(arguments).output().unwrap();
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        output(self.inside(self.engine).args(arguments))
     }
 
     /// Everything that a run could leave: objects of the engine, links, rules, mounts, cgroup folders.
@@ -466,12 +457,7 @@ impl<'a> Rootless<'a> {
     }
 
     fn tool(&self, words: &[&str]) {
-        let output = self.world.inside(words[0]).args(&words[1..]).output().unwrap();
-        assert!(
-            output.status.success(),
-            "{words:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        output(self.world.inside(words[0]).args(&words[1..]));
     }
 
     /// Replaces a file of this machine by another text, in the world's mounts only.
@@ -534,13 +520,7 @@ impl<'a> Rootless<'a> {
 
     /// Standard output of podman as this user.
     pub fn ask(&self, arguments: &[&str]) -> String {
-        let output = self.command("podman", arguments).output().unwrap();
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        output(&mut self.command("podman", arguments))
     }
 }
 

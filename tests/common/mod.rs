@@ -71,8 +71,30 @@ pub fn copy(from: &Path, to: &Path) {
 /// Makes `to` a copy with these options of `cp`.
 #[track_caller]
 pub fn copy_with(options: &str, from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg(options).args([from, to]).status();
-    assert!(copied.unwrap().success(), "{}", from.display());
+    output(Command::new("cp").arg(options).args([from, to]));
+}
+
+/// Writes a program that begins with the name of its interpreter.
+pub fn executable(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Writes a program of these lines of a shell.
+pub fn script(path: &Path, lines: &str) {
+    executable(path, &format!("#!/bin/sh\n{lines}\n"));
+}
+
+/// Standard output of a command that must succeed.
+#[track_caller]
+pub fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The words of a command.
@@ -213,6 +235,12 @@ impl Lasthop {
             .unwrap_or_default();
         runs.sort();
         runs
+    }
+
+    /// The newest run's name.
+    pub fn last(&self) -> String {
+        let newest = self.runs().pop().unwrap();
+        newest.file_name().unwrap().to_str().unwrap().to_owned()
     }
 
     /// The newest run's record of its trials, if it has one. The last line may be incomplete.
