@@ -372,129 +372,33 @@ expect = { status = 200, body = "Hello" }
     );
 }
 
-/// Recipe, experiment with its choices, and names of processes. Tests need the first program.
-const SERVERS: [(&str, &str, &[&str], &[&str]); 25] = [
-    (
-        "redis",
-        "redis-server",
-        &["redis", "--only=command=GET", "--only=pipeline=1"],
-        &["redis-server"],
-    ),
-    (
-        "memcached",
-        "memcached",
-        &["memcached", "--only=command=get", "--only=pipeline=1"],
-        &["memcached"],
-    ),
-    (
-        "postgres",
-        "postgres",
-        &["postgres", "--only=work=query"],
-        &["postgres"],
-    ),
-    ("mariadb", "mariadbd", &["mariadb", "--only=work=query"], &["mariadbd"]),
-    ("clamd", "clamd", &["clamd", "--only=command=ping"], &["clamd"]),
-    (
-        "pgpool",
-        "pgpool",
-        &["pgpool", "--only=work=query", "--only=transport=unix"],
-        &["postgres", "pgpool"],
-    ),
-    (
-        "gunicorn",
-        "nginx",
-        &["nginx-gunicorn", "--only=transport=unix"],
-        &["nginx", "gunicorn"],
-    ),
-    (
-        "php-fpm",
-        "nginx",
-        &["php-fpm", "--only=connections=1"],
-        &["nginx", "php-fpm8.2"],
-    ),
-    ("nginx", "nginx", &["file-transfer"], &["nginx", "gunicorn"]),
-    ("thin", "thin", &["nginx-thin"], &["nginx", "thin"]),
-    (
-        "uwsgi",
-        "uwsgi",
-        &["nginx-uwsgi", "--only=connections=1"],
-        &["nginx", "uwsgi"],
-    ),
-    (
-        "puma",
-        "puma",
-        &["nginx-puma", "--only=connections=1"],
-        &["nginx", "puma"],
-    ),
-    (
-        "go-http",
-        "go",
-        &["nginx-go", "--only=connections=1"],
-        &["nginx", "server"],
-    ),
-    (
-        "grpc-go",
-        "go",
-        &["grpc", "--only=language=go", "--only=streams=1"],
-        &["server"],
-    ),
-    (
-        "grpc-python",
-        "python3",
-        &["grpc", "--only=language=python", "--only=streams=1"],
-        &["python3"],
-    ),
-    (
-        "java",
-        "java",
-        &["java-postgres", "--only=statements=1", "--only=transport=unix"],
-        &["java", "postgres"],
-    ),
-    (
-        "statsd-exporter",
-        "statsd_exporter",
-        &["datagrams", "--only=receiver=statsd-exporter"],
-        &["statsd_exporter"],
-    ),
-    (
-        "node",
-        "node",
-        &["nginx-node", "--only=connections=1"],
-        &["nginx", "node"],
-    ),
-    (
-        "apache",
-        "apache2",
-        &["fronts", "--only=front=apache"],
-        &["apache2", "node"],
-    ),
-    ("caddy", "caddy", &["fronts", "--only=front=caddy"], &["caddy", "node"]),
-    (
-        "varnish",
-        "varnishd",
-        &["fronts", "--only=front=varnish"],
-        &["varnishd", "cache-main", "node"],
-    ),
-    (
-        "pgbouncer",
-        "pgbouncer",
-        &["pgbouncer", "--only=work=query", "--only=transport=unix"],
-        &["postgres", "pgbouncer"],
-    ),
-    (
-        "haproxy",
-        "haproxy",
-        &["containers", "--only=path=no-container-unix", "--only=front=haproxy"],
-        &["haproxy", "nginx"],
-    ),
-    ("lasthop-serve", "sh", &["sockets"], &["lasthop"]),
-    (
-        "python-sockets",
-        "python3",
-        &["sockets", "--only=implementation=python"],
-        &["python3"],
-    ),
-];
+/// Recipe, the program that its test needs, experiment with its choices, and names of processes.
+const SERVERS: &str = "\
+redis | redis-server | redis --only=command=GET --only=pipeline=1 | redis-server
+memcached | memcached | memcached --only=command=get --only=pipeline=1 | memcached
+postgres | postgres | postgres --only=work=query | postgres
+mariadb | mariadbd | mariadb --only=work=query | mariadbd
+clamd | clamd | clamd --only=command=ping | clamd
+pgpool | pgpool | pgpool --only=work=query --only=transport=unix | postgres pgpool
+gunicorn | nginx | nginx-gunicorn --only=transport=unix | nginx gunicorn
+php-fpm | nginx | php-fpm --only=connections=1 | nginx php-fpm8.2
+nginx | nginx | file-transfer | nginx gunicorn
+thin | thin | nginx-thin | nginx thin
+uwsgi | uwsgi | nginx-uwsgi --only=connections=1 | nginx uwsgi
+puma | puma | nginx-puma --only=connections=1 | nginx puma
+go-http | go | nginx-go --only=connections=1 | nginx server
+grpc-go | go | grpc --only=language=go --only=streams=1 | server
+grpc-python | python3 | grpc --only=language=python --only=streams=1 | python3
+java | java | java-postgres --only=statements=1 --only=transport=unix | java postgres
+statsd-exporter | statsd_exporter | datagrams --only=receiver=statsd-exporter | statsd_exporter
+node | node | nginx-node --only=connections=1 | nginx node
+apache | apache2 | fronts --only=front=apache | apache2 node
+caddy | caddy | fronts --only=front=caddy | caddy node
+varnish | varnishd | fronts --only=front=varnish | varnishd cache-main node
+pgbouncer | pgbouncer | pgbouncer --only=work=query --only=transport=unix | postgres pgbouncer
+haproxy | haproxy | containers --only=path=no-container-unix --only=front=haproxy | haproxy nginx
+lasthop-serve | sh | sockets | lasthop
+python-sockets | python3 | sockets --only=implementation=python | python3";
 
 /// Recipes only for containers, or with too large a download for every machine.
 const ELSEWHERE: [&str; 2] = ["supervisor", "cockroachdb"];
@@ -508,15 +412,18 @@ fn no_server_is_root() {
     let recipes = folders
         .filter(|entry| entry.path().is_dir())
         .map(|entry| entry.file_name().into_string().unwrap());
-    let tested: BTreeSet<&str> = SERVERS.iter().map(|server| server.0).chain(ELSEWHERE).collect();
+    let parts = |row: &'static str| row.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+    let servers: Vec<[&str; 4]> = SERVERS.lines().map(parts).collect();
+    let tested: BTreeSet<&str> = servers.iter().map(|server| server[0]).chain(ELSEWHERE).collect();
     assert_eq!(
         recipes.collect::<BTreeSet<_>>(),
         tested.into_iter().map(str::to_owned).collect()
     );
-    for (_, program, arguments, servers) in SERVERS {
+    for [_, program, run, processes] in servers {
+        let arguments = words(run);
         let python = ["nginx-gunicorn", "file-transfer", "containers"].contains(&arguments[0]);
         if have(program) && (!python || have_python(arguments[0])) {
-            Running::start(arguments).only_lasthop_is_root(servers);
+            Running::start(&arguments).only_lasthop_is_root(&words(processes));
         }
     }
 }

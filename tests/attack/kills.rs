@@ -6,6 +6,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, ExitStatus},
+    sync::LazyLock,
     thread,
     time::{Duration, Instant},
 };
@@ -25,156 +26,63 @@ use crate::{
 /// An experiment with options that make it short, but keep every kind of server and link that this machine has.
 pub struct Subject {
     pub experiment: &'static str,
-    arguments: &'static [&'static str],
+    arguments: Vec<&'static str>,
     pub containers: bool,
 }
 
-const fn subject(experiment: &'static str, arguments: &'static [&'static str]) -> Subject {
-    Subject {
-        experiment,
-        arguments,
-        containers: false,
-    }
-}
+/// Every built-in experiment but [`NOT_HERE`], with its options. Those with a star run in containers.
+const TABLE: &str = "\
+sockets --only transport=unix,tcp,tls --only pattern=echo
+sockets --only pattern=echo --driver-at netns:new
+ipc --only transport=unix,pipe,shm --only pattern=echo
+nginx-gunicorn --only connections=1 --no-headroom
+nginx-starlette --only client=keep-alive --no-headroom
+nginx-thin --only http=1.1 --only backends=1 --no-headroom
+php-fpm --only connections=1 --no-headroom
+file-transfer --set size=1024 --no-headroom
+postgres --only work=query,connect --only transport=unix,tls --no-headroom
+mariadb --only work=query --only transport=unix,tls --no-headroom
+pgpool --only work=query --only transport=unix,tcp --no-headroom
+redis --set connections=4 --only command=GET --only pipeline=1
+memcached --set connections=4 --only command=get --only pipeline=1
+grpc --only language=python --only streams=16
+nginx-grpc --only language=python --only streams=16 --no-headroom
+pgbouncer --only work=query --only transport=unix,tcp --no-headroom
+nginx-uwsgi --only connections=1 --no-headroom
+nginx-node --only connections=1 --only reuse=keep-alive --no-headroom
+nginx-go --only connections=1 --only reuse=keep-alive --no-headroom
+nginx-puma --only connections=1 --only reuse=keep-alive --no-headroom
+fronts --no-headroom
+datagrams --only receiver=lasthop --only reader=0us
+* redis-published-port --set connections=1 --only path=published-port,shared-volume
+* nginx-gunicorn-containers --set connections=1 --only path=bridge,no-container-unix
+* containers --only path=host-network,shared-volume --no-headroom
+* containers --only path=combined-unix,no-container-tcp --no-headroom
+clamd --only command=ping --no-headroom
+node-redis --only statements=1 --only transport=unix,tcp --no-headroom
+python-redis --only statements=1 --only transport=unix,tcp --no-headroom
+python-postgres --only statements=1 --only transport=unix,tcp --no-headroom
+go-postgres --only statements=1 --only transport=unix,tcp --no-headroom
+java-postgres --only statements=1 --only transport=unix,tcp --no-headroom
+php-mariadb --only statements=1 --only transport=unix,tcp --no-headroom
+nginx-websocket --only connections=1 --only size=64 --no-headroom
+sockets --set implementation=python --only pattern=echo
+loopback --only path=kernel-defaults,engine-rules,unix --only pattern=echo";
 
-const fn in_containers(experiment: &'static str, arguments: &'static [&'static str]) -> Subject {
-    Subject {
-        experiment,
-        arguments,
-        containers: true,
-    }
-}
+pub static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
+    let subject = |line: &'static str| {
+        let words = line.strip_prefix("* ").unwrap_or(line).split(' ').collect::<Vec<_>>();
+        Subject {
+            experiment: words[0],
+            arguments: words[1..].to_vec(),
+            containers: line.starts_with('*'),
+        }
+    };
+    TABLE.lines().map(subject).collect()
+});
 
-/// Options of experiments whose link leads to an application.
-const APPLICATION: &[&str] = &[
-    "--only",
-    "statements=1",
-    "--only",
-    "transport=unix,tcp",
-    "--no-headroom",
-];
-
-/// Every built-in experiment but [`NOT_HERE`].
-pub const SUBJECTS: &[Subject] = &[
-    subject(
-        "sockets",
-        &["--only", "transport=unix,tcp,tls", "--only", "pattern=echo"],
-    ),
-    subject("sockets", &["--only", "pattern=echo", "--driver-at", "netns:new"]),
-    subject("ipc", &["--only", "transport=unix,pipe,shm", "--only", "pattern=echo"]),
-    subject("nginx-gunicorn", &["--only", "connections=1", "--no-headroom"]),
-    subject("nginx-starlette", &["--only", "client=keep-alive", "--no-headroom"]),
-    subject(
-        "nginx-thin",
-        &["--only", "http=1.1", "--only", "backends=1", "--no-headroom"],
-    ),
-    subject("php-fpm", &["--only", "connections=1", "--no-headroom"]),
-    subject("file-transfer", &["--set", "size=1024", "--no-headroom"]),
-    subject(
-        "postgres",
-        &[
-            "--only",
-            "work=query,connect",
-            "--only",
-            "transport=unix,tls",
-            "--no-headroom",
-        ],
-    ),
-    subject(
-        "mariadb",
-        &["--only", "work=query", "--only", "transport=unix,tls", "--no-headroom"],
-    ),
-    subject(
-        "pgpool",
-        &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"],
-    ),
-    subject(
-        "redis",
-        &[
-            "--set",
-            "connections=4",
-            "--only",
-            "command=GET",
-            "--only",
-            "pipeline=1",
-        ],
-    ),
-    subject(
-        "memcached",
-        &[
-            "--set",
-            "connections=4",
-            "--only",
-            "command=get",
-            "--only",
-            "pipeline=1",
-        ],
-    ),
-    subject("grpc", &["--only", "language=python", "--only", "streams=16"]),
-    subject(
-        "nginx-grpc",
-        &["--only", "language=python", "--only", "streams=16", "--no-headroom"],
-    ),
-    subject(
-        "pgbouncer",
-        &["--only", "work=query", "--only", "transport=unix,tcp", "--no-headroom"],
-    ),
-    subject("nginx-uwsgi", &["--only", "connections=1", "--no-headroom"]),
-    subject(
-        "nginx-node",
-        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
-    ),
-    subject(
-        "nginx-go",
-        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
-    ),
-    subject(
-        "nginx-puma",
-        &["--only", "connections=1", "--only", "reuse=keep-alive", "--no-headroom"],
-    ),
-    subject("fronts", &["--no-headroom"]),
-    subject("datagrams", &["--only", "receiver=lasthop", "--only", "reader=0us"]),
-    in_containers(
-        "redis-published-port",
-        &["--set", "connections=1", "--only", "path=published-port,shared-volume"],
-    ),
-    in_containers(
-        "nginx-gunicorn-containers",
-        &["--set", "connections=1", "--only", "path=bridge,no-container-unix"],
-    ),
-    in_containers(
-        "containers",
-        &["--only", "path=host-network,shared-volume", "--no-headroom"],
-    ),
-    in_containers(
-        "containers",
-        &["--only", "path=combined-unix,no-container-tcp", "--no-headroom"],
-    ),
-    subject("clamd", &["--only", "command=ping", "--no-headroom"]),
-    subject("node-redis", APPLICATION),
-    subject("python-redis", APPLICATION),
-    subject("python-postgres", APPLICATION),
-    subject("go-postgres", APPLICATION),
-    subject("java-postgres", APPLICATION),
-    subject("php-mariadb", APPLICATION),
-    subject(
-        "nginx-websocket",
-        &["--only", "connections=1", "--only", "size=64", "--no-headroom"],
-    ),
-    subject("sockets", &[PYTHON[0], PYTHON[1], "--only", "pattern=echo"]),
-    subject(
-        "loopback",
-        &[
-            "--only",
-            "path=kernel-defaults,engine-rules,unix",
-            "--only",
-            "pattern=echo",
-        ],
-    ),
-];
-
-/// Options that use the experiment's own driver.
-const PYTHON: [&str; 2] = ["--set", "implementation=python"];
+/// A choice of the experiment's own driver.
+const PYTHON: &str = "implementation=python";
 
 /// Places of the subjects that start within a second or two.
 const QUICK: [usize; 6] = [0, 1, 2, 3, 11, 12];
@@ -298,7 +206,7 @@ fn attack(
 impl Subject {
     pub fn words(&self, engine: &'static str) -> Vec<&'static str> {
         let mut words = vec!["run", self.experiment];
-        words.extend(self.arguments);
+        words.extend(&self.arguments);
         words.extend(SHORT);
         if self.containers {
             words.extend(["--engine", engine]);
@@ -307,7 +215,7 @@ impl Subject {
     }
 
     pub fn name(&self) -> String {
-        match ["netns:new", PYTHON[1]].into_iter().find(|word| self.has(word)) {
+        match ["netns:new", PYTHON].into_iter().find(|word| self.has(word)) {
             Some(word) => format!("{}, {word}", self.experiment),
             None => self.experiment.to_owned(),
         }

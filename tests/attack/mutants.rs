@@ -148,7 +148,7 @@ pub fn experiments(arena: &mut Arena, draws: &mut Draws) -> Vec<Tried> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let mine = arena.world.lasthop.home().join("mine");
     let one = |_| {
-        let subject = pick(draws, SUBJECTS).experiment;
+        let subject = pick(draws, &SUBJECTS).experiment;
         copy(&built_in.join(subject), &mine);
         let files: Vec<PathBuf> = files_of(&mine);
         // All else follows from the definition, so it is changed half of the time.

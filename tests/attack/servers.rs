@@ -124,6 +124,19 @@ fn speeches() -> Vec<Speech> {
     ]
 }
 
+fn say(bytes: impl Into<Vec<u8>>) -> Act {
+    Act::Say(bytes.into())
+}
+
+/// A beginning, and then the same again without a pause.
+fn for_ever(begin: impl AsRef<[u8]>, again: impl AsRef<[u8]>) -> Act {
+    Act::Endless(begin.as_ref().to_vec(), again.as_ref().repeat(1000), NO)
+}
+
+fn now_and_then(begin: impl AsRef<[u8]>, again: impl AsRef<[u8]>) -> Act {
+    Act::Endless(begin.as_ref().to_vec(), again.as_ref().to_vec(), SLOWLY)
+}
+
 /// Misbehaviours for every protocol, made from its correct reply.
 fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
     let half = right[..right.len() / 2].to_vec();
@@ -134,9 +147,9 @@ fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
         ("silent", Act::Silent),
         ("a reset", Act::Reset),
         ("an end", Act::SayAndClose(vec![])),
-        ("half a reply", Act::Say(half.clone())),
+        ("half a reply", say(half.clone())),
         ("half a reply, then an end", Act::SayAndClose(half)),
-        ("a byte flipped", Act::Say(flipped)),
+        ("a byte flipped", say(flipped)),
         ("dripping", Act::Drip(right.to_vec())),
         (
             "noise",
@@ -149,10 +162,7 @@ fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
         ("escapes", Act::SayAndClose(ESCAPES.into())),
         ("zeros for ever", Act::Endless(vec![], vec![0; 65536], NO)),
         ("letters for ever", Act::Endless(vec![], vec![b'x'; 65536], NO)),
-        (
-            "a letter now and then, for ever",
-            Act::Endless(vec![], b"x".to_vec(), SLOWLY),
-        ),
+        ("a letter now and then, for ever", now_and_then("", b"x")),
         ("correct replies for ever", Act::Endless(vec![], right.repeat(100), NO)),
     ]
 }
@@ -160,38 +170,24 @@ fn lies_about(right: &[u8]) -> Vec<(&'static str, Act)> {
 fn http_lies() -> Vec<(&'static str, Act)> {
     let ok = "HTTP/1.1 200 OK\r\n";
     let right = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
-    let say = |text: String| Act::Say(text.into_bytes());
     let head = |fields: &str| say(format!("{ok}{fields}\r\n\r\nHello"));
-    let for_ever = |begin: &str, again: &str, pause| {
-        Act::Endless(
-            begin.into(),
-            again.repeat(if pause == NO { 1000 } else { 1 }).into(),
-            pause,
-        )
-    };
     let interim = "HTTP/1.1 100 Continue\r\n\r\n";
     let chunked = format!("{ok}Transfer-Encoding: chunked\r\n\r\n");
     vec![
         ("5,000 interim replies", say(interim.repeat(5_000) + right)),
         ("100,000 interim replies", say(interim.repeat(100_000) + right)),
-        ("interim replies for ever", for_ever("", interim, NO)),
-        ("interim replies now and then", for_ever("", interim, SLOWLY)),
-        ("header lines for ever", for_ever(ok, "More: of it\r\n", NO)),
-        (
-            "one header line for ever",
-            for_ever(&format!("{ok}More: "), "and more ", NO),
-        ),
-        ("a body for ever", for_ever(&format!("{ok}\r\n"), "and more ", NO)),
-        ("a body now and then", for_ever(&format!("{ok}\r\n"), "more", SLOWLY)),
-        ("chunks for ever", for_ever(&chunked, "5\r\nHello\r\n", NO)),
-        ("chunks of one byte for ever", for_ever(&chunked, "1\r\nH\r\n", NO)),
-        (
-            "a chunk's extension for ever",
-            for_ever(&format!("{chunked}5;"), "a=b;", NO),
-        ),
+        ("interim replies for ever", for_ever("", interim)),
+        ("interim replies now and then", now_and_then("", interim)),
+        ("header lines for ever", for_ever(ok, "More: of it\r\n")),
+        ("one header line for ever", for_ever(format!("{ok}More: "), "and more ")),
+        ("a body for ever", for_ever(format!("{ok}\r\n"), "and more ")),
+        ("a body now and then", now_and_then(format!("{ok}\r\n"), "more")),
+        ("chunks for ever", for_ever(&chunked, "5\r\nHello\r\n")),
+        ("chunks of one byte for ever", for_ever(&chunked, "1\r\nH\r\n")),
+        ("a chunk's extension for ever", for_ever(format!("{chunked}5;"), "a=b;")),
         (
             "trailers for ever",
-            for_ever(&format!("{chunked}5\r\nHello\r\n0\r\n"), "More: of it\r\n", NO),
+            for_ever(format!("{chunked}5\r\nHello\r\n0\r\n"), "More: of it\r\n"),
         ),
         ("a length of 2^63", head("Content-Length: 9223372036854775808")),
         ("a length of 2^64", head("Content-Length: 18446744073709551616")),
@@ -210,9 +206,9 @@ fn http_lies() -> Vec<(&'static str, Act)> {
         ),
         (
             "another protocol from now on",
-            say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".into()),
+            say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"),
         ),
-        ("no content", say("HTTP/1.1 204 No Content\r\n\r\n".into())),
+        ("no content", say("HTTP/1.1 204 No Content\r\n\r\n")),
         ("another status", say(right.replace("200", "503"))),
         ("escapes in the status", say(right.replace("OK", ESCAPES))),
         (
@@ -220,38 +216,26 @@ fn http_lies() -> Vec<(&'static str, Act)> {
             say(right.replace("Content", &format!("X{ESCAPES}: {ESCAPES}\r\nContent"))),
         ),
         ("a zero in a header", say(right.replace("Content", "X: \0\r\nContent"))),
-        ("HTTP/2", say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into())),
-        ("HTTP/0.9", Act::SayAndClose(b"<html>Hello</html>".to_vec())),
+        ("HTTP/2", say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")),
+        ("HTTP/0.9", Act::SayAndClose(b"<html>Hello</html>".into())),
         (
             "another length",
-            say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".into()),
+            say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell"),
         ),
     ]
 }
 
 fn tls_lies() -> Vec<(&'static str, Act)> {
     vec![
-        ("an alert", Act::Say(b"\x15\x03\x03\0\x02\x02\x28".to_vec())),
-        (
-            "an alert that is none",
-            Act::Say(b"\x15\x03\x03\0\x02\x01\x5a".to_vec()),
-        ),
-        (
-            "warnings for ever",
-            Act::Endless(vec![], b"\x15\x03\x03\0\x02\x01\x5a".repeat(1000), NO),
-        ),
+        ("an alert", say(b"\x15\x03\x03\0\x02\x02\x28")),
+        ("an alert that is none", say(b"\x15\x03\x03\0\x02\x01\x5a")),
+        ("warnings for ever", for_ever("", b"\x15\x03\x03\0\x02\x01\x5a")),
         (
             "a record that is too long",
-            Act::Say([b"\x16\x03\x03\xff\xff".to_vec(), vec![0; 65535]].concat()),
+            say([b"\x16\x03\x03\xff\xff".to_vec(), vec![0; 65535]].concat()),
         ),
-        (
-            "empty records for ever",
-            Act::Endless(vec![], b"\x16\x03\x03\0\0".repeat(1000), NO),
-        ),
-        (
-            "empty records now and then",
-            Act::Endless(vec![], b"\x16\x03\x03\0\0".to_vec(), SLOWLY),
-        ),
+        ("empty records for ever", for_ever("", b"\x16\x03\x03\0\0")),
+        ("empty records now and then", now_and_then("", b"\x16\x03\x03\0\0")),
         (
             "a hello of 16 MB",
             Act::Endless(b"\x16\x03\x03\x40\0\x02\xff\xff\xff".to_vec(), vec![0; 65536], NO),
@@ -260,25 +244,21 @@ fn tls_lies() -> Vec<(&'static str, Act)> {
 }
 
 fn redis_lies() -> Vec<(&'static str, Act)> {
-    let say = |text: String| Act::Say(text.into_bytes());
     vec![
-        ("an error", say("-ERR out of order\r\n".into())),
+        ("an error", say("-ERR out of order\r\n")),
         (
             "escapes in an error",
             say(format!("-ERR {ESCAPES}\r\n").replace("\rerror", "error")),
         ),
-        ("another type", say(":1\r\n".into())),
-        ("a bulk of 2^63", say("$9223372036854775807\r\nHello".into())),
-        ("a bulk of 513 MB", say("$537919488\r\nHello".into())),
-        ("a negative bulk", say("$-5\r\n".into())),
-        ("2^32 elements", say("*4294967296\r\n".into())),
+        ("another type", say(":1\r\n")),
+        ("a bulk of 2^63", say("$9223372036854775807\r\nHello")),
+        ("a bulk of 513 MB", say("$537919488\r\nHello")),
+        ("a negative bulk", say("$-5\r\n")),
+        ("2^32 elements", say("*4294967296\r\n")),
         ("a million nested arrays", say("*1\r\n".repeat(1_000_000))),
-        (
-            "elements for ever",
-            Act::Endless(b"*1000000000\r\n".to_vec(), b"$5\r\nHello\r\n".repeat(1000), NO),
-        ),
+        ("elements for ever", for_ever(b"*1000000000\r\n", b"$5\r\nHello\r\n")),
         ("a line for ever", Act::Endless(b"+".to_vec(), vec![b'x'; 65536], NO)),
-        ("RESP3", say("%1\r\n+a\r\n_\r\n".into())),
+        ("RESP3", say("%1\r\n+a\r\n_\r\n")),
     ]
 }
 
@@ -314,42 +294,29 @@ fn postgres_lies() -> Vec<(&'static str, Act)> {
         .concat()
     };
     vec![
-        ("an error", Act::Say([error("53200"), READY.to_vec()].concat())),
-        (
-            "escapes in an error",
-            Act::Say([error(ESCAPES), READY.to_vec()].concat()),
-        ),
+        ("an error", say([error("53200"), READY.to_vec()].concat())),
+        ("escapes in an error", say([error(ESCAPES), READY.to_vec()].concat())),
         ("an error and an end", Act::SayAndClose(error("57P01"))),
-        ("notices for ever", Act::Endless(vec![], notice.repeat(1000), NO)),
-        (
-            "notices now and then, for ever",
-            Act::Endless(vec![], notice.clone(), SLOWLY),
-        ),
-        ("a notice, then the reply", Act::Say([notice, row("SELECT 1")].concat())),
-        ("escapes in a parameter", Act::Say(parameter)),
-        ("escapes in the tag", Act::Say(row(ESCAPES))),
-        ("another tag", Act::Say(row("SELECT 2"))),
-        ("a negative length", Act::Say(b"D\xff\xff\xff\xff".to_vec())),
-        ("a short length", Act::Say(b"D\0\0\0\x03".to_vec())),
-        ("a length of 1 GB", Act::Say(b"D\x3f\xff\xff\xff\0\x01".to_vec())),
+        ("notices for ever", for_ever("", &notice)),
+        ("notices now and then, for ever", now_and_then("", &notice)),
+        ("a notice, then the reply", say([notice, row("SELECT 1")].concat())),
+        ("escapes in a parameter", say(parameter)),
+        ("escapes in the tag", say(row(ESCAPES))),
+        ("another tag", say(row("SELECT 2"))),
+        ("a negative length", say(b"D\xff\xff\xff\xff")),
+        ("a short length", say(b"D\0\0\0\x03")),
+        ("a length of 1 GB", say(b"D\x3f\xff\xff\xff\0\x01")),
         (
             "rows for ever",
-            Act::Endless(
-                message(b'T', b"\0\x01"),
-                message(b'D', b"\0\x01\0\0\0\x011").repeat(1000),
-                NO,
-            ),
+            for_ever(message(b'T', b"\0\x01"), message(b'D', b"\0\x01\0\0\0\x011")),
         ),
-        ("no row", Act::Say([message(b'I', b""), READY.to_vec()].concat())),
-        ("COPY", Act::Say(message(b'G', b"\0\0\0"))),
-        (
-            "an authentication that nobody knows",
-            Act::Say(message(b'R', b"\0\0\0\x63")),
-        ),
-        ("SCRAM that is noise", Act::Say(scram("\0\0\0\x0b\x1b[2J"))),
+        ("no row", say([message(b'I', b""), READY.to_vec()].concat())),
+        ("COPY", say(message(b'G', b"\0\0\0"))),
+        ("an authentication that nobody knows", say(message(b'R', b"\0\0\0\x63"))),
+        ("SCRAM that is noise", say(scram("\0\0\0\x0b\x1b[2J"))),
         (
             "SCRAM for 4 billion turns",
-            Act::Say(scram("\0\0\0\x0br=x,s=AAAA,i=4294967295")),
+            say(scram("\0\0\0\x0br=x,s=AAAA,i=4294967295")),
         ),
     ]
 }
