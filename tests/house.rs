@@ -265,6 +265,18 @@ fn circles_of_files_stay_small() {
     }
 }
 
+/// Every file of production code, by the folder of its crate and its module path.
+fn sources() -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for source in crates() {
+        let mut all = BTreeMap::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
+        let named = |(module, text): (Vec<String>, _)| (format!("{source} {}", module.join("::")), text);
+        sources.extend(all.into_iter().map(named));
+    }
+    sources
+}
+
 /// The texts of one file, also in macros, without attributes and documentation.
 #[derive(Default)]
 struct Texts(BTreeSet<String>);
@@ -398,14 +410,10 @@ impl Visit<'_> for Calls {
 #[test]
 fn what_others_may_have_made_is_read_through_the_doors_only() {
     let mut found = BTreeMap::new();
-    for source in crates() {
-        let mut all = BTreeMap::new();
-        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
-        for (module, text) in &all {
-            let calls = Calls::of(text);
-            if !calls.is_empty() {
-                found.insert(format!("{source} {}", module.join("::")), calls);
-            }
+    for (place, text) in sources() {
+        let calls = Calls::of(&text);
+        if !calls.is_empty() {
+            found.insert(place, calls);
         }
     }
     for door in DOORS {
@@ -477,16 +485,12 @@ fn no_word_of_the_data_is_in_rust() {
     let words = words_of_the_data();
     assert!(words.contains("nginx") && words.contains("published-port"), "{words:?}");
     let mut found = Vec::new();
-    for source in crates() {
-        let mut all = BTreeMap::new();
-        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
-        for (module, text) in &all {
-            let texts = Texts::of(text);
-            let split = |letter: char| !(letter.is_alphanumeric() || "-_".contains(letter));
-            let said: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(split)).collect();
-            let wrong = said.into_iter().filter(|word| words.contains(*word));
-            found.extend(wrong.map(|word| format!("{source} {}: {word}", module.join("::"))));
-        }
+    for (place, text) in sources() {
+        let texts = Texts::of(&text);
+        let split = |letter: char| !(letter.is_alphanumeric() || "-_".contains(letter));
+        let said: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(split)).collect();
+        let wrong = said.into_iter().filter(|word| words.contains(*word));
+        found.extend(wrong.map(|word| format!("{place}: {word}")));
     }
     assert!(found.is_empty(), "these are data: {found:#?}");
 }
@@ -533,14 +537,10 @@ fn no_sentence_has_a_gap() {
     let gap = regex::Regex::new(r"[a-z,.:;)}] {6,}[a-z({]").unwrap();
     assert!(gap.is_match("the connections          had ten"));
     let mut found = Vec::new();
-    for source in crates() {
-        let mut all = BTreeMap::new();
-        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&source), &[], &mut all);
-        for (module, text) in &all {
-            let texts = Texts::of(text);
-            let gaps = texts.iter().filter(|text| gap.is_match(text));
-            found.extend(gaps.map(|text| format!("{source} {}: {text}", module.join("::"))));
-        }
+    for (place, text) in sources() {
+        let texts = Texts::of(&text);
+        let gaps = texts.iter().filter(|text| gap.is_match(text));
+        found.extend(gaps.map(|text| format!("{place}: {text}")));
     }
     assert!(found.is_empty(), "these have a gap: {found:#?}");
 }
