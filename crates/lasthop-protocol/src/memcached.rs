@@ -420,12 +420,13 @@ impl MemcachedReplies {
             Failure::protocol(format!("memcached: {line} is not a reply to this request"))
         };
         let words = line.strip_suffix(b"\r").ok_or_else(unknown)?;
-        let words: Vec<&[u8]> = words.split(|byte| *byte == b' ').collect();
-        let (length, is_last) = match (&requests.command, &words[..]) {
-            (Command::Get, [b"END"]) | (Command::Set, [b"STORED"]) => return Ok(true),
+        let mut words = words.split(|byte| *byte == b' ');
+        let words: [Option<&[u8]>; 5] = std::array::from_fn(|_| words.next());
+        let (length, is_last) = match (&requests.command, words) {
+            (Command::Get, [Some(b"END"), None, ..]) | (Command::Set, [Some(b"STORED"), None, ..]) => return Ok(true),
             // A fifth word would be the unique number that only `gets` requests.
-            (Command::Get, [b"VALUE", key, flags, length]) if !self.has_value => {
-                if *key != requests.key {
+            (Command::Get, [Some(b"VALUE"), Some(key), Some(flags), Some(length), None]) if !self.has_value => {
+                if key != requests.key {
                     return Err(Failure::content(format!("the value of {} came instead", excerpt(key))));
                 }
                 let flags: u64 = digits(flags).ok_or_else(unknown)?;
@@ -435,11 +436,11 @@ impl MemcachedReplies {
                 }
                 (length, false)
             }
-            (Command::Line(_), [b"VALUE", _, _, length, ..]) => (length, false),
+            (Command::Line(_), [Some(b"VALUE"), _, _, Some(length), _]) => (length, false),
             // The reply to a meta command ends with its value.
-            (Command::Line(_), [b"VA", length, ..]) => (length, true),
-            (Command::Line(_), [b"STAT" | b"ITEM" | b"PREFIX", ..]) => return Ok(false),
-            (Command::Line(_), [b"VALUE" | b"VA", ..]) => return Err(unknown()),
+            (Command::Line(_), [Some(b"VA"), Some(length), ..]) => (length, true),
+            (Command::Line(_), [Some(b"STAT" | b"ITEM" | b"PREFIX"), ..]) => return Ok(false),
+            (Command::Line(_), [Some(b"VALUE" | b"VA"), ..]) => return Err(unknown()),
             (Command::Line(_), _) => return Ok(true),
             _ => return Err(unknown()),
         };
