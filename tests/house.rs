@@ -2,6 +2,8 @@
 //! data: no word of an experiment, a recipe, a tool or a study is in Rust.
 //!
 //! Folders form no circle, at no depth. Files may form small ones: a module and its parent often share a type.
+//!
+//! A test program of several files names all of them, because Rust compiles no other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -543,4 +545,28 @@ fn no_sentence_has_a_gap() {
         found.extend(gaps.map(|text| format!("{place}: {text}")));
     }
     assert!(found.is_empty(), "these have a gap: {found:#?}");
+}
+
+#[test]
+fn every_file_of_a_test_program_is_a_module() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut programs = BTreeSet::new();
+    for source in crates() {
+        let tests = root.join(source).with_file_name("tests");
+        let Ok(entries) = fs::read_dir(tests) else { continue };
+        let mains = entries.map(|entry| entry.unwrap().path().join("main.rs"));
+        programs.extend(mains.filter(|main| main.is_file()));
+    }
+    assert!(programs.contains(&root.join("tests/all/main.rs")));
+    for main in programs {
+        let text = fs::read_to_string(&main).unwrap();
+        for entry in fs::read_dir(main.parent().unwrap()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Some(module) = name.strip_suffix(".rs") else {
+                continue;
+            };
+            let is_known = module == "main" || text.contains(&format!("\nmod {module};\n"));
+            assert!(is_known, "{name} is not in {}", main.display());
+        }
+    }
 }

@@ -19,14 +19,3 @@ mod real_servers;
 mod real_websocket;
 mod shortage;
 mod slow_replies;
-
-#[test]
-fn every_file_of_this_folder_is_a_module() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let module = name.trim_end_matches(".rs");
-        let known = module == "main" || include_str!("main.rs").contains(&format!("\nmod {module};\n"));
-        assert!(known, "{name} is not tested");
-    }
-}
