@@ -7,10 +7,11 @@ use std::{
     env, fs, io,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Duration,
 };
 
-use lasthop_system::{command, files, interrupt};
+use lasthop_system::{command, files, interrupt, process::Handle};
 use serde::{Deserialize, Serialize};
 
 use super::{IMAGE_LABEL, OWNER_LABEL, RUN_LABEL, SANDBOX_LABEL, dialect::DIALECTS, engine::Engine, owner};
@@ -218,7 +219,7 @@ impl Remover {
                 all_gone &= self.ask(&[remove, &[id.as_str()]].concat()).is_some();
             }
             if !all_gone {
-                std::thread::sleep(PAUSE);
+                thread::sleep(PAUSE);
             }
         }
         if self.hangs.get() && left.is_empty() {
@@ -267,8 +268,8 @@ fn rules_to(listing: &str, chain: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Removes cgroups whose name starts with `name`, with their children, up to `depth` folders below. The kernel keeps
-/// cgroups that have a process.
+/// Removes cgroups whose name starts with `name`, with their children, up to `depth` folders below, and ends what runs
+/// in them: a client that is killed while it starts a container may leave a runtime of which the engine does not know.
 fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -278,6 +279,7 @@ fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
         if entry.file_name().as_encoded_bytes().starts_with(name.as_bytes()) {
             // The kernel removes only a cgroup without children; the files in it need not and cannot be removed.
             remove_cgroups(&path, depth, "");
+            end_processes(&path);
             let _ = fs::remove_dir(&path);
         } else if depth > 1 {
             remove_cgroups(&path, depth - 1, name);
@@ -285,8 +287,34 @@ fn remove_cgroups(folder: &Path, depth: u32, name: &str) {
     }
 }
 
+/// Kills the processes in a cgroup, until there is none or it takes too long.
+fn end_processes(cgroup: &Path) {
+    let here = || -> Vec<i32> {
+        let list = files::lines(cgroup.join("cgroup.procs"));
+        list.filter_map(|pid| pid.parse().ok()).collect()
+    };
+    for _ in 0..TRIES {
+        let found = here();
+        if found.is_empty() {
+            break;
+        }
+        let opened: Vec<_> = found
+            .into_iter()
+            .filter_map(|pid| Some((pid, Handle::open(pid)?)))
+            .collect();
+        // Read again, because a pid that has left may have been a stranger's when it was opened.
+        let still = here();
+        for (_, handle) in opened.iter().filter(|(pid, _)| still.contains(pid)) {
+            handle.kill();
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     #[test]
@@ -308,6 +336,23 @@ mod tests {
             "NETAVARK-DN-1",
         ];
         assert_eq!(rules_to(listing, "NETAVARK-DN-1"), [wanted]);
+    }
+
+    #[test]
+    fn what_runs_in_the_containers_cgroup_is_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let mut left = Command::new("sleep").arg("600").spawn().unwrap();
+        let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+        for (name, child) in [("libpod-abc123", &left), ("libpod-abd", &other)] {
+            let cgroup = root.path().join(name);
+            fs::create_dir(&cgroup).unwrap();
+            fs::write(cgroup.join("cgroup.procs"), format!("{}\n", child.id())).unwrap();
+        }
+        remove_cgroups(root.path(), 3, "libpod-abc123");
+        assert_eq!(left.wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(other.try_wait().unwrap(), None, "another container's");
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]
