@@ -20,7 +20,7 @@ use crate::{
     accepting::Accepting,
     arena::Arena,
     common::Lasthop,
-    draw::pick,
+    draw::{between, pick},
     ended::{Ended, finish},
     tried::Tried,
 };
@@ -333,14 +333,8 @@ pub fn misbehave(arena: &Arena, draws: &mut Draws) -> Vec<Tried> {
             };
             let lies = [lies_about(&right), (speech.lies)()].concat();
             let (name, act) = pick(draws, &lies).clone();
-            let mut when = *pick(
-                draws,
-                &[
-                    When::After(0),
-                    When::After(1),
-                    When::After(4 + u64::from(draws.clone().below(40))),
-                ],
-            );
+            let later = When::After(between(draws, 4, 43).into());
+            let mut when = *pick(draws, &[When::After(0), When::After(1), later]);
             if speech.name == "https" {
                 // The misbehaviour lies below TLS, and the greeting above.
                 when = When::After(0);

@@ -1,15 +1,15 @@
 //! Reproducible draws: ChaCha8, with our own index draw and shuffle.
 //!
 //! The stream of ChaCha8 is fixed by its specification. Everything above is written here, so that a record and its seed
-//! give the same figures with any versions of the `rand` crates.
+//! give the same figures with any crate for ChaCha8.
 
-use rand_chacha::{
+use chacha20::{
     ChaCha8Rng,
-    rand_core::{RngCore, SeedableRng},
+    rand_core::{Rng as _, SeedableRng as _},
 };
 
 /// A stream of draws.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Draws(ChaCha8Rng);
 
 impl Draws {
