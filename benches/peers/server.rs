@@ -80,7 +80,7 @@ impl Servers {
         Ok(Self(running))
     }
 
-    fn of(&self, server: Server) -> &Running {
+    fn running(&self, server: Server) -> &Running {
         self.0
             .iter()
             .find(|running| running.server == server)
@@ -88,21 +88,21 @@ impl Servers {
     }
 
     pub fn socket(&self, server: Server) -> PathBuf {
-        let running = self.of(server);
+        let running = self.running(server);
         socket(server, running.folder.path(), running.port)
     }
 
     pub fn folder(&self, server: Server) -> &Path {
-        self.of(server).folder.path()
+        self.running(server).folder.path()
     }
 
     /// The process of a server with a single one.
     pub fn pid(&self, server: Server) -> u32 {
-        self.of(server).children[0].id()
+        self.running(server).children[0].id()
     }
 
     pub fn port(&self, server: Server) -> u16 {
-        self.of(server).port
+        self.running(server).port
     }
 }
 

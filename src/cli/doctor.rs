@@ -48,7 +48,7 @@ pub struct Finding {
 }
 
 impl Severity {
-    pub fn of(self, text: impl Into<String>) -> Finding {
+    pub fn finding(self, text: impl Into<String>) -> Finding {
         Finding {
             severity: self,
             text: text.into(),
@@ -67,26 +67,26 @@ impl Finding {
 /// The program of a recipe, as an experiment would find it.
 pub fn program(recipe: &str, program: &Program, locator: &Locator) -> Finding {
     match locator.locate(recipe, program) {
-        Ok(located) => Good.of(format!("{} {} ({})", recipe, located.version, located.path.display())),
+        Ok(located) => Good.finding(format!("{} {} ({})", recipe, located.version, located.path.display())),
         Err(error @ LocateError::NotFound { .. }) => {
             let remedy = install_command(&program.packages);
             Finding {
                 remedy,
-                ..Missing.of(error.brief())
+                ..Missing.finding(error.brief())
             }
         }
         // Python is there, but lacks a module.
         Err(error @ LocateError::Version { .. }) if !program.packages.is_empty() => {
-            Missing.of(error.brief()).with(&locator.setup())
+            Missing.finding(error.brief()).with(&locator.setup())
         }
-        Err(error) => Missing.of(error.brief()),
+        Err(error) => Missing.finding(error.brief()),
     }
 }
 
 /// The packages of a service, if an experiment would not find them.
 pub fn packages(service: &str, packages: &Packages, locator: &Locator) -> Option<Finding> {
     let why = locator.lacks(packages)?;
-    Some(Missing.of(format!("{service}: {why}")).with(&locator.setup()))
+    Some(Missing.finding(format!("{service}: {why}")).with(&locator.setup()))
 }
 
 /// A classic tool, which no experiment needs.
@@ -104,7 +104,7 @@ pub fn tool(tool: &Tool, locator: &Locator) -> Finding {
 fn install_command(packages: &Packages) -> Option<String> {
     let manager = setup::manager();
     let named = manager
-        .map(|manager| (manager, packages.of(manager.name)))
+        .map(|manager| (manager, packages.names_for(manager.name)))
         .filter(|(_, names)| !names.is_empty());
     let command = named.map(|(manager, names)| format!("{} {}", manager.by_hand, names.join(" ")));
     command.or_else(|| unnamed(packages, manager))
@@ -123,14 +123,14 @@ pub fn folders() -> Finding {
         "programs are looked for in what `lasthop setup` installed, then in {}, then where their recipes say",
         folders.join(", ")
     );
-    Good.of(text)
+    Good.finding(text)
 }
 
 /// The data folder, where runs are recorded.
 pub fn home(home: &Home) -> Finding {
     match home.writable("") {
-        Ok(path) => Good.of(format!("the data folder is {}", path.display())),
-        Err(error) => Missing.of(error.to_string()),
+        Ok(path) => Good.finding(format!("the data folder is {}", path.display())),
+        Err(error) => Missing.finding(error.to_string()),
     }
 }
 
@@ -148,24 +148,24 @@ pub fn engine(kind: EngineKind) -> Finding {
                 "as root"
             };
             let text = format!("{} {}: {} ({rights})", kind.name(), engine.version, engine.parts);
-            Good.of(text)
+            Good.finding(text)
         }
         Err(EngineError::Missing(_)) => {
-            let remedy = install_command(&dialect::of(kind).packages());
+            let remedy = install_command(&dialect::of_engine(kind).packages());
             let text = format!(
                 "{} is not installed; only experiments with containers need an engine",
                 kind.name()
             );
             Finding {
                 remedy,
-                ..Note.of(text)
+                ..Note.finding(text)
             }
         }
         Err(EngineError::Unusable(reasons)) => {
             let reason: String = reasons.into_iter().map(|(_, reason)| reason).collect();
             unusable(kind, &reason)
         }
-        Err(error) => Note.of(error.to_string()),
+        Err(error) => Note.finding(error.to_string()),
     }
 }
 
@@ -176,7 +176,7 @@ fn unusable(kind: EngineKind, reason: &str) -> Finding {
     let remedy = Some(remedy.trim().to_owned()).filter(|remedy| !remedy.is_empty());
     Finding {
         remedy,
-        ..Note.of(format!("{} does not work: {}", kind.name(), why.join(" ")))
+        ..Note.finding(format!("{} does not work: {}", kind.name(), why.join(" ")))
     }
 }
 
@@ -184,18 +184,18 @@ fn unusable(kind: EngineKind, reason: &str) -> Finding {
 pub fn privileges() -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
     let user = match (root, account::unprivileged()) {
-        (false, _) => Good.of("lasthop runs as an ordinary user, which is enough"),
+        (false, _) => Good.finding("lasthop runs as an ordinary user, which is enough"),
         (true, Ok(account)) => {
             let user = account.user;
-            Note.of(format!(
+            Note.finding(format!(
                 "lasthop runs as root; servers run as `{user}`, unless their recipe says otherwise or they run in containers"
             ))
         }
-        (true, Err(error)) => Missing.of(error.to_string()),
+        (true, Err(error)) => Missing.finding(error.to_string()),
     };
     let observing = match lasthop_profile::Profiler::available() {
-        Ok(()) => Good.of("the kernel lets lasthop sample processes (`run --explain`)"),
-        Err(missing) => Note.of(format!("`run --explain` would see no layers: {missing}")),
+        Ok(()) => Good.finding("the kernel lets lasthop sample processes (`run --explain`)"),
+        Err(missing) => Note.finding(format!("`run --explain` would see no layers: {missing}")),
     };
     vec![user, observing]
 }
@@ -222,8 +222,8 @@ pub fn noise(facts: &Facts) -> Vec<Finding> {
 
 fn cpus(facts: &Facts) -> Option<Finding> {
     match facts.cpus() {
-        1 => Some(Warning.of("there is only one CPU, so client and server take turns on it")),
-        count @ 2..=3 => Some(Note.of(format!(
+        1 => Some(Warning.finding("there is only one CPU, so client and server take turns on it")),
+        count @ 2..=3 => Some(Note.finding(format!(
             "there are {count} CPUs, which three busy processes (client, proxy, application) must share"
         ))),
         _ => None,
@@ -233,7 +233,8 @@ fn cpus(facts: &Facts) -> Option<Finding> {
 fn smt(facts: &Facts) -> Option<Finding> {
     (facts.text("/sys/devices/system/cpu/smt/active")? == "1").then(|| {
         let text = "two hardware threads share a core (SMT), and which processes share one changes from run to run";
-        Note.of(text).with("echo off > /sys/devices/system/cpu/smt/control")
+        Note.finding(text)
+            .with("echo off > /sys/devices/system/cpu/smt/control")
     })
 }
 
@@ -241,7 +242,9 @@ fn frequency(facts: &Facts) -> Option<Finding> {
     let governor = governor(facts)?;
     (governor != "performance").then(|| {
         let text = format!("the CPU frequency governor is `{governor}`, so a CPU that often waits runs slower");
-        Warning.of(text).with("cpupower frequency-set --governor performance")
+        Warning
+            .finding(text)
+            .with("cpupower frequency-set --governor performance")
     })
 }
 
@@ -252,7 +255,7 @@ fn turbo(facts: &Facts) -> Option<Finding> {
     let other = facts.text("/sys/devices/system/cpu/cpufreq/boost").map(|on| on == "1");
     intel.or(other)?.then(|| {
         let text = "turbo is on, so the frequency depends on the temperature and on how many cores are busy";
-        Note.of(text)
+        Note.finding(text)
     })
 }
 
@@ -264,14 +267,14 @@ fn battery(facts: &Facts) -> Option<Finding> {
         .filter(|name| supply(name, "type").as_deref() == Some("Mains"))
         .collect();
     let on_battery = !mains.is_empty() && mains.iter().all(|name| supply(name, "online").as_deref() == Some("0"));
-    on_battery.then(|| Warning.of("the machine runs on battery").with("plug it in"))
+    on_battery.then(|| Warning.finding("the machine runs on battery").with("plug it in"))
 }
 
 fn load(facts: &Facts) -> Option<Finding> {
     let [minute, ..] = facts.load_average();
     (minute > 0.25 * f64::from(facts.cpus().max(1))).then(|| {
         let text = format!("other work is running: the load average of the last minute is {minute:.2}");
-        Warning.of(text).with("wait for it to end, or stop it")
+        Warning.finding(text).with("wait for it to end, or stop it")
     })
 }
 
@@ -282,7 +285,7 @@ fn steal(facts: &Facts) -> Option<Finding> {
             "the hypervisor gave {:.1} % of the CPU time since boot to others (steal)",
             share * 100.0
         );
-        Warning.of(text)
+        Warning.finding(text)
     })
 }
 
@@ -308,7 +311,7 @@ fn quota(facts: &Facts) -> Option<Finding> {
     );
     Some(
         Warning
-            .of(text)
+            .finding(text)
             .with("raise the limit (docker: --cpus, systemd: CPUQuota=)"),
     )
 }
@@ -317,7 +320,7 @@ fn virtual_machine(facts: &Facts) -> Option<Finding> {
     let word = virtualization(facts);
     (word != "none").then(|| {
         let text = format!("this is not bare metal ({word}): neighbours disturb measurements, and wake-ups cost more");
-        Note.of(text)
+        Note.finding(text)
     })
 }
 
@@ -325,7 +328,7 @@ fn swap(facts: &Facts) -> Option<Finding> {
     let used = facts.memory("SwapTotal")?.saturating_sub(facts.memory("SwapFree")?);
     (used > 64 << 20).then(|| {
         let text = format!("{} MiB of memory are swapped out", used >> 20);
-        Warning.of(text).with("free memory, then: swapoff -a && swapon -a")
+        Warning.finding(text).with("free memory, then: swapoff -a && swapon -a")
     })
 }
 
@@ -334,7 +337,7 @@ fn backlog(facts: &Facts) -> Option<Finding> {
     // nginx, Redis and Node.js ask for 511 by default.
     (limit < 511).then(|| {
         let text = format!("net.core.somaxconn is {limit}, so accept queues are shorter than servers ask for");
-        Warning.of(text).with("sysctl net.core.somaxconn=4096")
+        Warning.finding(text).with("sysctl net.core.somaxconn=4096")
     })
 }
 
@@ -344,7 +347,7 @@ fn conntrack(facts: &Facts) -> Option<Finding> {
         let text = format!(
             "connection tracking is on ({tracked} entries): it costs TCP time, on loopback too, but not Unix sockets"
         );
-        Note.of(text)
+        Note.finding(text)
     })
 }
 
@@ -354,7 +357,7 @@ fn ipv6(facts: &Facts) -> Option<Finding> {
         .lines()
         // `::1`
         .any(|line| line.starts_with("00000000000000000000000000000001 "));
-    (!has_loopback).then(|| Note.of("there is no IPv6 loopback, so the transports `tcp6` and `udp6` cannot run"))
+    (!has_loopback).then(|| Note.finding("there is no IPv6 loopback, so the transports `tcp6` and `udp6` cannot run"))
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ fn count_ready(what: &str, all: &[(String, bool)], otherwise: Severity, remedy: 
     let mut lacking: Vec<&str> = lacking.map(|(name, _)| name.as_str()).collect();
     let text = format!("{} of {} {what} are ready", all.len() - lacking.len(), all.len());
     if lacking.is_empty() {
-        return Severity::Good.of(text);
+        return Severity::Good.finding(text);
     }
     if lacking.len() > SHOWN {
         lacking.splice(SHOWN.., ["…"]);
@@ -122,7 +122,7 @@ fn shortened(findings: Vec<Finding>) -> Vec<Finding> {
         .partition(|finding| finding.severity == Severity::Missing);
     if let Some(worst) = others.iter().map(|finding| finding.severity).max() {
         let count = counted(others.len(), "finding");
-        shown.push(worst.of(format!("{count} on what disturbs measurements here")));
+        shown.push(worst.finding(format!("{count} on what disturbs measurements here")));
     }
     shown
 }

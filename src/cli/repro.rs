@@ -137,7 +137,7 @@ fn repeat(study: &Study, book: &Book, arguments: &args::Repro) -> Result<Repetit
     let options = Options {
         catalog: &catalog,
         home: &home,
-        into: &Home::at(book.of(&study.name)),
+        into: &Home::at(book.folder(&study.name)),
         programs: arguments.programs.programs.iter().cloned().collect(),
         budget: arguments.budget.unwrap_or(BUDGET),
         seed: arguments.seed,

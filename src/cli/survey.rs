@@ -67,7 +67,7 @@ pub fn watch(arguments: &args::Survey) -> Exit {
     let mut book = Book::default();
     let judge = |survey: &mut Survey, book: &mut Book| {
         judge(&mut survey.links, &stacks, answers(), &here, |experiment| {
-            book.of(experiment)
+            book.findings(experiment)
         });
     };
     judge(&mut result, &mut book);
@@ -94,7 +94,7 @@ fn deliver(survey: &Survey, arguments: &args::Survey) -> Result<(), CliError> {
 struct Book(BTreeMap<String, Rc<Findings>>);
 
 impl Book {
-    fn of(&mut self, experiment: &str) -> Rc<Findings> {
+    fn findings(&mut self, experiment: &str) -> Rc<Findings> {
         let found = || {
             Rc::new(Findings {
                 known: known(experiment),
@@ -107,7 +107,7 @@ impl Book {
     /// Reads the findings of an experiment again after a run. Returns whether the run has an answer.
     fn renew(&mut self, experiment: &str, run: &str) -> bool {
         self.0.remove(experiment);
-        let found = self.of(experiment);
+        let found = self.findings(experiment);
         let has_answer = found.known.iter().any(|known| known.run.as_deref() == Some(run));
         if !has_answer {
             let undecided = Some(run.to_owned());

@@ -119,7 +119,7 @@ impl<'a> Absolute<'a> {
         draws: &str,
         totals: impl Fn(&MeasuredTrial) -> Totals,
     ) -> Option<Figure> {
-        let blocks: Grouped<Totals> = grouped(self.trials.of(case).filter_map(|trial| {
+        let blocks: Grouped<Totals> = grouped(self.trials.of_case(case).filter_map(|trial| {
             let weight = self.weight(trial, metric);
             (weight > 0.0).then(|| (trial.round, totals(trial).times(weight)))
         }))?;

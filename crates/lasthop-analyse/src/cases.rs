@@ -59,15 +59,17 @@ fn summarise(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> CaseSumma
         reported: reported(trials, case),
         throttled: throttled(trials, case),
         trial_seconds: trials
-            .of(case)
+            .of_case(case)
             .find_map(|trial| trial.phases)
             .map(|phases| phases.measure_ns as f64 / 1e9),
-        wait: waits::of(trials, plan),
+        wait: waits::of_case(trials, plan),
     }
 }
 
 fn reported(trials: &Trials, case: &str) -> Option<Reported> {
-    let all = trials.of(case).filter_map(|trial| trial.result.reported.as_deref());
+    let all = trials
+        .of_case(case)
+        .filter_map(|trial| trial.result.reported.as_deref());
     let all: Vec<&Reported> = all.collect();
     let average = |of: fn(&Reported) -> Option<f64>| {
         let values: Option<Vec<f64>> = all.iter().map(|one| of(one)).collect();
@@ -89,7 +91,7 @@ pub fn throttled(trials: &Trials, case: &str) -> IndexMap<String, Throttled> {
     let of_role = |name: &str| {
         let mut sum = CgroupUsage::default();
         let all = trials
-            .of(case)
+            .of_case(case)
             .filter_map(|trial| trial.observations.roles.get(name)?.cgroup);
         all.for_each(|cgroup| sum.add(cgroup));
         (sum.throttled > 0).then(|| Throttled {
@@ -289,7 +291,7 @@ pub fn offered(trials: &Trials, case: &str) -> Option<Offered> {
 
 /// All latencies of one kind; `None` without latencies.
 pub fn merged(trials: &Trials, case: &str, pick: impl Fn(&TrialResult) -> Option<&Histogram>) -> Option<Histogram> {
-    let all: Histogram = trials.of(case).filter_map(|trial| pick(&trial.result)).collect();
+    let all: Histogram = trials.of_case(case).filter_map(|trial| pick(&trial.result)).collect();
     Some(all).filter(|all| !all.is_empty())
 }
 
@@ -321,7 +323,7 @@ pub fn known(trials: &Trials, absolute: &Absolute, plan: &CasePlan) -> Vec<Known
 
 /// All latencies of a case, by round; `None` without latencies, or if the trials are not steady enough to show them.
 pub fn latencies(trials: &Trials, case: &str) -> Option<Merged> {
-    let steady = trials.of(case).filter(|_| trials.is_steady(case));
+    let steady = trials.of_case(case).filter(|_| trials.is_steady(case));
     let blocks = grouped(steady.filter_map(|trial| Some((trial.round, trials::latencies(trial)?))))?;
     Some(Merged::of(&blocks))
 }
@@ -342,7 +344,7 @@ fn measured(unit: &str, figure: &Figure, confidence: f64, factor: f64) -> Measur
 
 /// The slowest correct reply, in microseconds.
 fn slowest(trials: &Trials, case: &str) -> Option<f64> {
-    let histograms = trials.of(case).filter_map(trials::latency);
+    let histograms = trials.of_case(case).filter_map(trials::latency);
     histograms.map(|all| all.max() as f64 / 1e3).reduce(f64::max)
 }
 
@@ -357,7 +359,7 @@ fn per(
     numerator: impl Fn(&MeasuredTrial) -> f64,
     denominator: impl Fn(&MeasuredTrial) -> f64,
 ) -> f64 {
-    trials.of(case).map(numerator).sum::<f64>() / trials.of(case).map(denominator).sum::<f64>()
+    trials.of_case(case).map(numerator).sum::<f64>() / trials.of_case(case).map(denominator).sum::<f64>()
 }
 
 /// Names of the services observed in a case. A process that lasthop did not start, and that was absent in some trials,
@@ -365,7 +367,7 @@ fn per(
 pub fn roles<'a>(trials: &Trials<'a>, case: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     let is_told = |name: &str| trials.data.header.given.is_none() || trials.has_always(case, name);
-    for name in trials.of(case).flat_map(|trial| trial.observations.roles.keys()) {
+    for name in trials.of_case(case).flat_map(|trial| trial.observations.roles.keys()) {
         if !names.contains(&name.as_str()) && is_told(name) {
             names.push(name);
         }
@@ -433,7 +435,7 @@ pub fn driver_threads(trials: &Trials, plan: &CasePlan) -> u32 {
 
 /// Share of the trials' time in which the driver's threads waited for a CPU; `None` if not measured.
 pub fn driver_run_delay(trials: &Trials, plan: &CasePlan) -> Option<f64> {
-    let delays = trials.of(&plan.case).map(|trial| trial.result.cost.run_delay_ns);
+    let delays = trials.of_case(&plan.case).map(|trial| trial.result.cost.run_delay_ns);
     let delay = delays.sum::<Option<u64>>()?;
     let time = trials.sum(&plan.case, |trial| trial.result.elapsed_ns);
     let share = delay as f64 / (time as f64 * f64::from(driver_threads(trials, plan)));

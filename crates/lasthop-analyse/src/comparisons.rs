@@ -46,7 +46,7 @@ pub fn compare_all(trials: &Trials) -> Vec<Compared> {
     if !trials.ratios_only {
         let absolute = Absolute::of(trials, &all);
         for one in &mut all {
-            one.comparison.materiality = materiality::of(trials, &absolute, &one.comparison);
+            one.comparison.materiality = materiality::of_comparison(trials, &absolute, &one.comparison);
         }
     }
     all

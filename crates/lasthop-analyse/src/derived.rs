@@ -98,7 +98,9 @@ fn times(trials: &Trials, name: &str) -> ByBlock<f64> {
         f64::from(load.connections.max(1)) * f64::from(load.requests_per_connection)
     });
     let time = |trial: &MeasuredTrial| trial.result.elapsed_ns as f64 / 1e3 * requests / trial.result.requests as f64;
-    let timed = trials.of(name).map(|trial| ((trial.round, trial.block), time(trial)));
+    let timed = trials
+        .of_case(name)
+        .map(|trial| ((trial.round, trial.block), time(trial)));
     timed.collect()
 }
 

@@ -102,7 +102,7 @@ fn speed(trials: &Trials, plan: &CasePlan, profiles: &[&ProfileTrial]) -> Option
     for trial in profiles {
         add(trial.round, 0, trial.requests, trial.elapsed_ns);
     }
-    for trial in trials.of(&plan.case) {
+    for trial in trials.of_case(&plan.case) {
         add(trial.round, 1, trial.result.requests, trial.result.elapsed_ns);
     }
     let is_known = |totals: &Totals| totals.denominator > 0.0 && totals.numerator > 0.0;

@@ -15,7 +15,7 @@ use super::{
 /// the throughput, times are means. For the median latency they are medians, because an open loop has nothing else. CPU
 /// time per request is that of the services. `None` for other metrics, and if requests are lost, because losing more
 /// saves nothing.
-pub fn of(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
+pub fn of_comparison(trials: &Trials, absolute: &Absolute, comparison: &Comparison) -> Option<Materiality> {
     let Comparison {
         case,
         reference,

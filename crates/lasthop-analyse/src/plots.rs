@@ -64,7 +64,7 @@ pub fn plots(data: &RunData) -> Vec<CasePlots> {
 fn of_case(trials: &Trials, plan: &CasePlan) -> CasePlots {
     let case = plan.case.as_str();
     let mut columns = TrialColumns::default();
-    trials.of(case).for_each(|trial| columns.push(trial));
+    trials.of_case(case).for_each(|trial| columns.push(trial));
     let times = |pick: fn(&TrialResult) -> Option<&Histogram>| {
         merged(trials, case, pick)
             .filter(|_| trials.is_steady(case))

@@ -140,7 +140,7 @@ fn value(trials: &Trials, plan: &CasePlan) -> Option<SoFar> {
             cases::log_latency(trials, case, &latencies, 0.5, MEDIAN),
         ));
     }
-    let blocks = grouped(trials.of(case).map(|trial| (trial.round, trials::rate(trial))))?;
+    let blocks = grouped(trials.of_case(case).map(|trial| (trial.round, trials::rate(trial))))?;
     Some((
         blocks.rounds(),
         totals::log_quotient(&blocks, trials.resampling(case, "throughput")),

@@ -10,7 +10,7 @@ use super::trials::Trials;
 pub fn rows(data: &RunData) -> Vec<&MeasuredTrial> {
     let trials = Trials::new(data);
     let cases = trials.cases().iter();
-    cases.flat_map(|plan| trials.of(&plan.case)).collect()
+    cases.flat_map(|plan| trials.of_case(&plan.case)).collect()
 }
 
 #[cfg(test)]

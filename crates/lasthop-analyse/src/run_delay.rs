@@ -64,7 +64,7 @@ fn roles<'a>(trials: &Trials<'a>, case: &str) -> impl Iterator<Item = &'a str> +
 pub fn by_role(trials: &Trials, case: &str) -> IndexMap<String, RunDelay> {
     let of_role = |role: &str| {
         let sum = trials
-            .of(case)
+            .of_case(case)
             .filter_map(|trial| Waited::of(trial, role))
             .reduce(Waited::and)?;
         let busy_ns = (sum.delay_ns + sum.cpu_ns).max(1);

@@ -15,7 +15,7 @@ pub fn little(trials: &Trials, plan: &CasePlan) -> Option<Little> {
         .proofs(&plan.case)
         .last()
         .filter(|_| plan.load.is_own() && !plan.load.is_open())?;
-    let all = || trials.of(&plan.case).map(|trial| &trial.result);
+    let all = || trials.of_case(&plan.case).map(|trial| &trial.result);
     let worst = all()
         .max_by_key(|result| result.service_time.as_ref().map_or(0, Histogram::max))
         .filter(|_| trials.count(&plan.case) >= FEW);
@@ -36,18 +36,21 @@ pub struct TooShort {
 /// waits for the receiver, and is not cut off.
 pub fn too_short(trials: &Trials, plan: &CasePlan) -> Option<TooShort> {
     let service = |result: &TrialResult| result.service_time.as_ref().map_or(0, Histogram::max);
-    let trial_ns = trials.of(&plan.case).last()?.asked_ns(&trials.data.header.settings);
+    let trial_ns = trials
+        .of_case(&plan.case)
+        .last()?
+        .asked_ns(&trials.data.header.settings);
     let is_slow = |nanoseconds: u64| nanoseconds.saturating_mul(LEAST_TRIALS) > trial_ns;
     if !plan.load.is_own()
         || is_one_way(trials, plan)
-        || !trials.of(&plan.case).any(|trial| is_slow(service(&trial.result)))
+        || !trials.of_case(&plan.case).any(|trial| is_slow(service(&trial.result)))
     {
         return None;
     }
     let mut slow = Slow::default();
     // Of a few trials, all count: seen twice, even the worst is not alone.
     let repeats = if trials.count(&plan.case) < FEW { 2 } else { 1 };
-    for trial in (0..repeats).flat_map(|_| trials.of(&plan.case)) {
+    for trial in (0..repeats).flat_map(|_| trials.of_case(&plan.case)) {
         trial.result.service_time.iter().for_each(|times| slow.see(times));
     }
     is_slow(slow.ns()).then_some(TooShort {

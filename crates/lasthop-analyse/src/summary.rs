@@ -673,7 +673,7 @@ pub static PER_REQUEST: [PerRequest; 3] = [
         heading: "CPU µs",
         roles: |metrics| metrics.cpu_per_request.of_all().map(|(role, _)| role).collect(),
         total: |metrics| Some(metrics.cpu_total()),
-        csv: &[("cpu_ROLE_us", |metrics, role| metrics.cpu_per_request.of(role))],
+        csv: &[("cpu_ROLE_us", |metrics, role| metrics.cpu_per_request.of_role(role))],
     },
     PerRequest {
         title: "switches",
@@ -748,7 +748,7 @@ pub enum Writing {
 
 impl CaseColumn {
     #[must_use]
-    pub fn of(&self, case: &CaseSummary) -> Option<f64> {
+    pub fn value_of(&self, case: &CaseSummary) -> Option<f64> {
         match self.value {
             CaseValue::Of(of) => of(case),
             CaseValue::Measured(of) => Some(of(case.metrics.as_ref()?)?.interval.estimate),
@@ -845,7 +845,7 @@ impl CpuPerRequest {
     }
 
     #[must_use]
-    pub fn of(&self, role: &str) -> Option<f64> {
+    pub fn of_role(&self, role: &str) -> Option<f64> {
         Some(self.of_all().find(|(name, _)| *name == role)?.1)
     }
 }

@@ -113,14 +113,18 @@ impl<'a> Trials<'a> {
         };
         let ended = given.pids.keys().any(|role| !self.has_always(case, role));
         let named = !given.pids.is_empty() || self.given(case).is_some_and(|one| one.server.is_some());
-        let spent: u64 = self.of(case).map(|trial| trial.observations.services_cpu_ns()).sum();
-        let requests: f64 = self.of(case).map(served).sum();
+        let spent: u64 = self
+            .of_case(case)
+            .map(|trial| trial.observations.services_cpu_ns())
+            .sum();
+        let requests: f64 = self.of_case(case).map(served).sum();
         !ended && named && spent as f64 >= LEAST_CPU_NS * requests
     }
 
     /// Whether a role was present in every trial of a case.
     pub fn has_always(&self, case: &str, role: &str) -> bool {
-        self.of(case).all(|trial| trial.observations.roles.contains_key(role))
+        self.of_case(case)
+            .all(|trial| trial.observations.roles.contains_key(role))
     }
 
     /// Whether the driver's layers are part of the difference between two cases: the driver is an end of the link on
@@ -170,7 +174,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Trials of a case with at least one correct reply.
-    pub fn of(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
+    pub fn of_case(&self, case: &str) -> impl Iterator<Item = &'a MeasuredTrial> + '_ {
         self.usable
             .get(case)
             .into_iter()
@@ -179,7 +183,7 @@ impl<'a> Trials<'a> {
 
     /// The sum of a count over the trials of a case with at least one correct reply.
     pub fn sum(&self, case: &str, count: impl Fn(&MeasuredTrial) -> u64) -> u64 {
-        self.of(case).map(count).sum()
+        self.of_case(case).map(count).sum()
     }
 
     pub fn count(&self, case: &str) -> usize {
@@ -243,7 +247,7 @@ impl<'a> Trials<'a> {
     /// unknown servers.
     pub fn may_use_tcp(&self, case: &str) -> bool {
         let is_alone =
-            self.data.header.given.is_none() && self.of(case).all(|trial| trial.observations.roles.len() < 2);
+            self.data.header.given.is_none() && self.of_case(case).all(|trial| trial.observations.roles.len() < 2);
         !is_alone || self.proofs(case).last().is_none_or(|seen| seen.driver.family != "unix")
     }
 

@@ -44,7 +44,7 @@ impl Spent {
         let (case, load) = (plan.case.as_str(), &plan.load);
         let sum = |count: fn(&MeasuredTrial) -> u64| trials.sum(case, count) as f64;
         let requests = sum(|trial| trial.result.requests);
-        let served: f64 = trials.of(case).map(trials::served).sum();
+        let served: f64 = trials.of_case(case).map(trials::served).sum();
         if requests == 0.0 || !load.is_own() || cases::sending(trials, case).is_some() {
             return None;
         }
@@ -117,7 +117,7 @@ fn is_here(trials: &Trials, plan: &CasePlan) -> bool {
 }
 
 /// The wait of a case, beyond the times of the compared cases.
-pub fn of(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
+pub fn of_case(trials: &Trials, plan: &CasePlan) -> Option<Wait> {
     let own = Spent::of(trials, plan)?;
     let beyond = trials
         .compared_with(plan)

@@ -284,7 +284,7 @@ pub fn unnamed(packages: &Packages, manager: Option<&Manager>) -> Option<String>
     );
     Some(format!(
         "{lacking}: install {} yourself (as {} calls it)",
-        packages.of(known_by.name).join(", "),
+        packages.names_for(known_by.name).join(", "),
         known_by.name
     ))
 }

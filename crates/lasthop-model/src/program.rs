@@ -99,7 +99,7 @@ impl Packages {
     }
 
     /// Names for this package manager; empty if there are none.
-    pub fn of(&self, manager: &str) -> &[String] {
+    pub fn names_for(&self, manager: &str) -> &[String] {
         self.0.get(manager).map_or(&[], Vec::as_slice)
     }
 
@@ -107,7 +107,7 @@ impl Packages {
     pub fn languages(&self) -> impl Iterator<Item = &'static Language> {
         LANGUAGES
             .into_iter()
-            .filter(|language| !self.of(language.name).is_empty())
+            .filter(|language| !self.names_for(language.name).is_empty())
     }
 
     /// Whether there is no package at all.

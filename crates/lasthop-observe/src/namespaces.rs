@@ -179,7 +179,7 @@ impl Space {
 fn settings_of(pid: i32) -> Option<PortSettings> {
     let thread = thread::Builder::new().spawn(move || {
         // This moves only the calling thread, which ends there.
-        go_into(&namespace::of(pid).ok()?).ok()?;
+        go_into(&namespace::of_process(pid).ok()?).ok()?;
         Some(PortSettings::here())
     });
     thread.ok()?.join().ok().flatten()

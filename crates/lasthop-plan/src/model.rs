@@ -125,9 +125,12 @@ impl Experiment {
         let recipes = self.recipes.values().map(|recipe| &recipe.program.packages);
         let all = recipes.chain(self.services.values().map(|service| &service.packages));
         let named = all.flat_map(|packages| {
-            packages
-                .languages()
-                .flat_map(|language| packages.of(language.name).iter().map(move |name| (language.name, name)))
+            packages.languages().flat_map(|language| {
+                packages
+                    .names_for(language.name)
+                    .iter()
+                    .map(move |name| (language.name, name))
+            })
         });
         let named: BTreeSet<(&str, &String)> = named.collect();
         named

@@ -161,13 +161,13 @@ impl Fields {
 
     fn change(self, raw: &[u8]) -> Option<Change> {
         let end = |number: usize| {
-            let ip = IpAddr::from(self.ips[number].of::<16>(raw)?).to_canonical();
-            let port = u16::from_ne_bytes(self.ports[number].of(raw)?);
+            let ip = IpAddr::from(self.ips[number].first_bytes::<16>(raw)?).to_canonical();
+            let port = u16::from_ne_bytes(self.ports[number].first_bytes(raw)?);
             Some(SocketAddr::new(ip, port))
         };
         Some(Change {
-            socket: u64::from_ne_bytes(self.socket.of(raw)?),
-            new: u32::from_ne_bytes(self.new.of(raw)?),
+            socket: u64::from_ne_bytes(self.socket.first_bytes(raw)?),
+            new: u32::from_ne_bytes(self.new.first_bytes(raw)?),
             ends: [end(0)?, end(1)?],
         })
     }

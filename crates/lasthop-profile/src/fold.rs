@@ -33,7 +33,7 @@ pub(crate) fn fold(samples: &Samples, family: &Family, layers: &Layers, period_n
     let mut stacks = vec![Stacks::new(); family.names.len()];
     for ((pid, stack), count) in samples {
         if let Some(role) = family.role_of(*pid) {
-            let functions = symbols.of(stack, *pid);
+            let functions = symbols.functions(stack, *pid);
             *stacks[role].entry(functions).or_default() += count;
         }
     }

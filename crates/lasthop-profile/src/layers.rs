@@ -172,7 +172,7 @@ impl Layers {
         let (kernel, user) = frames.split_at(in_kernel);
         let mut unknown = None;
         for frame in kernel {
-            match self.kernel.of(frame.name) {
+            match self.kernel.meaning(frame.name) {
                 Some(Kernel::Neutral) => {}
                 Some(Kernel::Layer(number)) => return Ok(&self.all[number].id),
                 Some(Kernel::Outer(number)) if unknown.is_none() => return Ok(&self.all[number].id),
@@ -190,8 +190,8 @@ impl Layers {
 
     fn of_user(&self, frames: &[Frame<'_>]) -> &str {
         let of = |frame: &Frame<'_>| {
-            let by_name = self.user.of(frame.name);
-            by_name.or_else(|| self.objects.of(frame.object?))
+            let by_name = self.user.meaning(frame.name);
+            by_name.or_else(|| self.objects.meaning(frame.object?))
         };
         let number = frames.iter().find_map(of);
         number.map_or(PROGRAM, |number| &self.all[number].id)
@@ -234,7 +234,7 @@ impl<T: Copy> Patterns<T> {
     }
 
     /// The meaning of the most specific pattern that fits.
-    fn of(&self, name: &str) -> Option<T> {
+    fn meaning(&self, name: &str) -> Option<T> {
         let exact = self.exact.get(name);
         let longest = || {
             let ends = name.char_indices().map(|(end, _)| end).rev();

@@ -102,7 +102,7 @@ impl Symbols {
     }
 
     /// The functions of a stack, innermost first. [`Symbols::look_at`] must have seen the stack.
-    pub(crate) fn of(&mut self, stack: &Stack, pid: i32) -> Vec<Function> {
+    pub(crate) fn functions(&mut self, stack: &Stack, pid: i32) -> Vec<Function> {
         let mut functions = Vec::with_capacity(stack.kernel.len() + stack.user.len());
         for address in calls(&stack.kernel) {
             functions.push(Function {
@@ -406,7 +406,7 @@ mod tests {
             user: vec![address, 0x10, address],
         };
         symbols.look_at([(pid, &stack), (i32::MAX, &stack)].into_iter(), &family);
-        let functions = symbols.of(&stack, pid);
+        let functions = symbols.functions(&stack, pid);
         assert!(functions[0].name.contains("names_in"), "{functions:?}");
         assert!(
             functions[0]
@@ -415,7 +415,7 @@ mod tests {
                 .is_some_and(|name| name.starts_with("lasthop_profile"))
         );
         assert_eq!(functions.len(), 1, "after an address without code nothing is believed");
-        let ended = symbols.of(&stack, i32::MAX);
+        let ended = symbols.functions(&stack, i32::MAX);
         assert_eq!((ended.len(), &*ended[0].name), (1, "[unknown]"));
     }
 

@@ -111,7 +111,7 @@ impl Counter {
     pub(crate) fn key(&self, sample: &Sample<'_>) -> u32 {
         let Some((field, _)) = self.field else { return 0 };
         // Numbers of calls and of softirqs are small: the lower half suffices, on the machines that lasthop runs on.
-        field.of(sample.raw()).map_or(u32::MAX, u32::from_le_bytes)
+        field.first_bytes(sample.raw()).map_or(u32::MAX, u32::from_le_bytes)
     }
 
     /// Name in reports.
@@ -125,7 +125,7 @@ impl Counter {
 
 impl Field {
     /// The field's first bytes in the raw data of a sample.
-    pub(crate) fn of<const BYTES: usize>(self, raw: &[u8]) -> Option<[u8; BYTES]> {
+    pub(crate) fn first_bytes<const BYTES: usize>(self, raw: &[u8]) -> Option<[u8; BYTES]> {
         raw.get(self.offset..)?.first_chunk().copied()
     }
 

@@ -142,7 +142,7 @@ fn cases(summary: &Summary) -> Vec<u8> {
         columns = match column.value {
             CaseValue::Measured(of) => columns.interval(column.name, |case| Some(of(case.metrics.as_ref()?)?.interval)),
             CaseValue::OneWay(_) if !has_one_way => columns,
-            CaseValue::Of(_) | CaseValue::OneWay(_) => columns.known(column.name, |case| column.of(case)),
+            CaseValue::Of(_) | CaseValue::OneWay(_) => columns.known(column.name, |case| column.value_of(case)),
         };
         if column.name == LATENCY_MAX {
             columns = costs(columns, summary);

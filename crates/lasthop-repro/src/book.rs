@@ -39,19 +39,19 @@ impl Book {
     }
 
     /// The folder of a study's records and result.
-    pub fn of(&self, study: &str) -> PathBuf {
+    pub fn folder(&self, study: &str) -> PathBuf {
         self.0.join(study)
     }
 
     /// The finished repetition of a study; `None` if the format is that of an older lasthop.
     pub fn finished(&self, study: &Study) -> Option<Repetition> {
-        let text = files::text(self.of(&study.name).join("result.json")).ok()?;
+        let text = files::text(self.folder(&study.name).join("result.json")).ok()?;
         Repetition::read(&text, study).ok()
     }
 
     /// The time when a study's result was last written; the epoch if never.
     pub fn kept(&self, study: &str) -> SystemTime {
-        let result = files::facts(self.of(study).join("result.json"));
+        let result = files::facts(self.folder(study).join("result.json"));
         result
             .and_then(|file| file.modified())
             .unwrap_or(SystemTime::UNIX_EPOCH)
@@ -59,7 +59,7 @@ impl Book {
 
     /// Writes a finished repetition.
     pub fn keep(&self, result: &Repetition) -> Result<(), BookError> {
-        write(&self.of(&result.study).join("result.json"), &json(result), is_json)
+        write(&self.folder(&result.study).join("result.json"), &json(result), is_json)
     }
 
     /// Writes the book of these repetitions. Returns the paths of its two files.

@@ -62,7 +62,7 @@ pub fn tls(said: &str) -> Option<&'static str> {
 }
 
 /// Advice for a failure of servers that run as this account.
-pub fn of(failure: &Failure, account: Option<&Account>) -> Option<String> {
+pub fn advice(failure: &Failure, account: Option<&Account>) -> Option<String> {
     let said = format!("{}\n{}", failure.cause, failure.log).to_lowercase();
     // lasthop's own error about a long path already advises to set the variable.
     if is_too_long(&said) && !failure.cause.contains(SANDBOX_VARIABLE) {
@@ -155,7 +155,7 @@ mod tests {
             let case = "unix".to_owned();
             let cause = cause.to_owned();
             let log = log.to_owned();
-            of(
+            advice(
                 &Failure {
                     round: 0,
                     block: None,

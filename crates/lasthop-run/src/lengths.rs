@@ -110,7 +110,7 @@ impl Lengths {
         }
     }
 
-    pub fn of(&self, case: usize) -> TrialPhases {
+    pub fn phases(&self, case: usize) -> TrialPhases {
         self.phases[case]
     }
 
@@ -284,7 +284,7 @@ mod tests {
 
     /// How many blocks of all cases fit into 20 seconds.
     fn blocks(lengths: &Lengths) -> u64 {
-        20_000 * MS / (0..4).map(|case| length(lengths.of(case))).sum::<u64>()
+        20_000 * MS / (0..4).map(|case| length(lengths.phases(case))).sum::<u64>()
     }
 
     #[test]
@@ -301,8 +301,8 @@ mod tests {
         assert!(!lengths.is_short_for(0, &result(16)) && !lengths.adapt(minute, |_| true));
         warm(&mut lengths, 1, [200, 201]);
         assert!(lengths.adapt(minute, |_| true) && !lengths.adapt(minute, |_| true));
-        assert_eq!(lengths.of(0), lengths.of(1));
-        let TrialPhases { warm_up_ns, measure_ns } = lengths.of(0);
+        assert_eq!(lengths.phases(0), lengths.phases(1));
+        let TrialPhases { warm_up_ns, measure_ns } = lengths.phases(0);
         assert!((399 * MS..=401 * MS).contains(&warm_up_ns) && (799 * MS..=801 * MS).contains(&measure_ns));
         assert_eq!((lengths.unusual(2), lengths.unusual(3)), (None, None));
     }
@@ -330,10 +330,10 @@ mod tests {
         warm(&mut lengths, 0, [2_000, 2_000]);
         assert!(lengths.adapt(Duration::from_secs(20), |_| true));
         assert!((4..6).contains(&blocks(&lengths)), "{lengths:?}");
-        let cut = lengths.of(0);
+        let cut = lengths.phases(0);
         warm(&mut lengths, 0, [2_000, 2_000]);
         assert!(!lengths.adapt(Duration::from_secs(20), |_| true));
-        assert_eq!(lengths.of(0), cut);
+        assert_eq!(lengths.phases(0), cut);
     }
 
     #[test]

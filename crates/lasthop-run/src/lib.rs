@@ -556,7 +556,7 @@ impl<'a> Runner<'a> {
 
     fn fail(&mut self, mut failure: Failure) -> Result<(), RunError> {
         let folder = std::path::absolute(self.writer.directory()).unwrap_or_default();
-        failure.hint = hint::of(&failure, self.account_of(&failure.case).as_ref());
+        failure.hint = hint::advice(&failure, self.account_of(&failure.case).as_ref());
         failure.log_file = failure
             .log_file
             .and_then(|file| Some(file.strip_prefix(&folder).ok()?.to_owned()));

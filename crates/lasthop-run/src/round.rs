@@ -220,7 +220,7 @@ impl Trouble {
         Self::at(Stage::Prepare, cause)
     }
 
-    fn of(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
+    fn into_failure(self, round: u32, block: Option<u32>, case: &CasePlan) -> Failure {
         let Self {
             stage,
             cause,
@@ -416,7 +416,7 @@ impl Round {
             }
             Err(_) if runner.was_cut_off() => Ok(None),
             Err(trouble) => {
-                runner.fail(trouble.of(self.number, None, case))?;
+                runner.fail(trouble.into_failure(self.number, None, case))?;
                 Ok(None)
             }
         }
@@ -859,7 +859,7 @@ fn spawn_driver(runner: &Runner<'_>, command: Option<Vec<String>>, log: &Path) -
 impl Runner<'_> {
     /// Lengths of a case's trials. Tools run for whole seconds and have no warm-up.
     fn phases(&self, case: usize) -> TrialPhases {
-        let phases = self.lengths.of(case);
+        let phases = self.lengths.phases(case);
         match tool_of(&self.case(case).levels) {
             None => phases,
             Some(_) => {
@@ -1053,7 +1053,7 @@ impl Runner<'_> {
     /// A failure row for each case of a stack.
     fn fail_stack(&mut self, round: u32, stack: usize, trouble: &Trouble) -> Result<(), RunError> {
         for case in self.job.plan.cases.iter().filter(|case| case.stack == stack) {
-            self.fail(trouble.clone().of(round, None, case))?;
+            self.fail(trouble.clone().into_failure(round, None, case))?;
         }
         Ok(())
     }

@@ -142,7 +142,7 @@ impl Locator {
         let mut languages = packages.languages().filter(|language| !language.programs);
         let language = languages.find(|language| {
             let list = files::text(self.packages[language.name].join(STAMP)).unwrap_or_default();
-            let mut names = packages.of(language.name).iter();
+            let mut names = packages.names_for(language.name).iter();
             !names.all(|name| list.lines().any(|line| line == name))
         })?;
         Some(format!(

@@ -103,16 +103,21 @@ pub fn plan(experiment: &str, needs: &[Need], home: &Home, system: &System) -> R
         if system.manager.is_none() && !system.working.contains(language.name) {
             return Err(no_tool(language));
         }
-        let names = needs.iter().flat_map(|need| need.packages.of(language.name)).collect();
+        let names = needs
+            .iter()
+            .flat_map(|need| need.packages.names_for(language.name))
+            .collect();
         add_language(&mut steps, language, &home.packages(language.name, experiment), &names);
     }
     Ok(steps)
 }
 
 fn languages(needs: &[Need]) -> impl Iterator<Item = &'static Language> {
-    LANGUAGES
-        .into_iter()
-        .filter(|language| needs.iter().any(|need| !need.packages.of(language.name).is_empty()))
+    LANGUAGES.into_iter().filter(|language| {
+        needs
+            .iter()
+            .any(|need| !need.packages.names_for(language.name).is_empty())
+    })
 }
 
 fn no_tool(language: &Language) -> SetupError {
@@ -155,7 +160,7 @@ fn with_tools(needs: &[Need], system: &System) -> Vec<Need> {
 fn names(manager: &Manager, needs: &[Need]) -> BTreeSet<String> {
     let wanted = needs.iter().filter(|need| !need.located);
     wanted
-        .flat_map(|need| need.packages.of(manager.name))
+        .flat_map(|need| need.packages.names_for(manager.name))
         .cloned()
         .collect()
 }
@@ -191,8 +196,14 @@ fn system_steps(needs: &[Need], system: &System) -> Result<Vec<SetupStep>, Setup
         let why = format!("update the package lists, which do not contain {}", unlisted.join(", "));
         steps.push(step(why, lists.update, &BTreeSet::new()));
     }
-    let lacks =
-        |need: &&Need| !need.located && need.packages.of(manager.name).iter().any(|name| missing.contains(name));
+    let lacks = |need: &&Need| {
+        !need.located
+            && need
+                .packages
+                .names_for(manager.name)
+                .iter()
+                .any(|name| missing.contains(name))
+    };
     let users: Vec<&str> = needs.iter().filter(lacks).map(|need| need.of.as_str()).collect();
     steps.push(step(
         format!("packages of the system for {}", users.join(", ")),

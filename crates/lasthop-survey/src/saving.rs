@@ -185,7 +185,7 @@ struct Ceiling {
 
 impl Ceiling {
     /// The limit for a link, in CPUs.
-    fn of(self, link: &Link, load: &LinkLoad) -> f64 {
+    fn cpus(self, link: &Link, load: &LinkLoad) -> f64 {
         let [there, back] = [load.to_server, load.to_client].map(|direction| direction.segments_per_second);
         (there.max(back) * self.segment + link.opened_per_second * self.connection) * self.waking / 1e6
     }
@@ -499,7 +499,7 @@ fn outlook(
     };
     match load.shape {
         Shape::Idle => return say(Worth::DoesNotMatter, "nothing went over it"),
-        _ if ceiling.of(link, load) < MATTERS => {
+        _ if ceiling.cpus(link, load) < MATTERS => {
             return say(
                 Worth::DoesNotMatter,
                 "it has so few requests that the most which any experiment saved would be less than 1 % of a CPU",

@@ -77,7 +77,7 @@ impl Spaces {
         let mut new: Vec<i32> = all.filter(is_new).collect();
         // The machine's namespaces first: users may make too many.
         new.sort_by_cached_key(|pid| {
-            let made = namespace::of(*pid).and_then(|file| made_by_user(&file));
+            let made = namespace::of_process(*pid).and_then(|file| made_by_user(&file));
             !matches!(made, Ok(None))
         });
         for pid in new.into_iter().take_while(|_| !is_out_of_time()) {
@@ -109,7 +109,7 @@ impl Spaces {
     }
 
     fn enter(&mut self, pid: i32) -> io::Result<Result<usize, Unseen>> {
-        let file = namespace::of(pid)?;
+        let file = namespace::of_process(pid)?;
         if let Some(user) = made_by_user(&file)? {
             let has = self.of_users.entry(user).or_default();
             if *has == EACH {

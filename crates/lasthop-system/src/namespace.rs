@@ -64,7 +64,7 @@ pub fn leave() -> Result<File, String> {
 }
 
 /// The network namespace of a process.
-pub fn of(pid: i32) -> io::Result<File> {
+pub fn of_process(pid: i32) -> io::Result<File> {
     files::open_linked(Path::new(&format!("/proc/{pid}/ns/net")))
 }
 
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_namespace_is_told_from_one_that_a_user_made() {
         let own = std::process::id() as i32;
-        assert_eq!(made_by_user(&of(own).unwrap()).unwrap(), None);
-        assert!(of(i32::MAX).is_err());
+        assert_eq!(made_by_user(&of_process(own).unwrap()).unwrap(), None);
+        assert!(of_process(i32::MAX).is_err());
         // A user namespace within another; some machines allow nobody to make one.
         let nested = "unshare --user --map-root-user --net sh -c 'echo; read -r _'";
         let mut child = Command::new("unshare")
@@ -187,7 +187,7 @@ mod tests {
             .pop()
             .unwrap_or(child.id() as i32);
         if made {
-            let user = made_by_user(&of(inside).unwrap()).unwrap();
+            let user = made_by_user(&of_process(inside).unwrap()).unwrap();
             assert_eq!(user, Some(rustix::process::geteuid().as_raw()));
         }
         drop(child.stdin.take());

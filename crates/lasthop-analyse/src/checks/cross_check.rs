@@ -122,7 +122,11 @@ fn reasons(trials: &Trials, plan: &CasePlan, own: &CasePlan, ratio: f64) -> Vec<
 
 /// The two medians, if the tool prints one and its clock is precise enough.
 fn median(trials: &Trials, plan: &CasePlan, own: &CasePlan) -> Option<String> {
-    let reported = || trials.of(&plan.case).filter_map(|trial| trial.result.reported.as_ref());
+    let reported = || {
+        trials
+            .of_case(&plan.case)
+            .filter_map(|trial| trial.result.reported.as_ref())
+    };
     let medians = || reported().filter_map(|reported| reported.median_ns);
     let low = medians().reduce(f64::min)?;
     let high = medians().fold(0.0, f64::max);

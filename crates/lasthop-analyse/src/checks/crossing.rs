@@ -47,7 +47,7 @@ struct Work {
 impl Work {
     /// The work; `None` if nothing is known about the service's processes.
     fn of(trials: &Trials, case: &str, role: &str) -> Option<Self> {
-        Self::of_trials(trials.of(case), role)
+        Self::of_trials(trials.of_case(case), role)
     }
 
     fn of_trials<'a>(trials: impl Iterator<Item = &'a MeasuredTrial>, role: &str) -> Option<Self> {
@@ -177,9 +177,9 @@ pub fn less_work(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 /// The number of rounds in which a service got fewer requests in the first case than in the second.
 fn rounds_of_less_work(trials: &Trials, cases: [&str; 2], role: &str) -> usize {
-    let rounds: BTreeSet<u32> = trials.of(cases[0]).map(|trial| trial.round).collect();
+    let rounds: BTreeSet<u32> = trials.of_case(cases[0]).map(|trial| trial.round).collect();
     let less = |round: &u32| {
-        let of = |case| Work::of_trials(trials.of(case).filter(|trial| trial.round == *round), role);
+        let of = |case| Work::of_trials(trials.of_case(case).filter(|trial| trial.round == *round), role);
         let [own, theirs] = cases.map(of);
         own.zip(theirs)
             .is_some_and(|(own, theirs)| own.is_asked_less_than(theirs))
@@ -200,7 +200,7 @@ fn too_few_opened(trials: &Trials, plan: &CasePlan) -> Option<String> {
     };
     let is_tcp = !plan.transport.is_unix() && is_per_request;
     let opened = trials.sum(&plan.case, |trial| trial.observations.network.tcp_opened);
-    let answers: f64 = trials.of(&plan.case).map(served).sum();
+    let answers: f64 = trials.of_case(&plan.case).map(served).sum();
     let share = opened as f64 / answers.max(1.0);
     (is_tcp && (COUNTED_SHARE..OPENED_SHARE).contains(&share)).then(|| {
         format!(

@@ -47,7 +47,7 @@ pub fn delayed_ack(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
 
 /// A wait without work that no other check here explains.
 pub fn idle_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let wait = waits::of(trials, plan).filter(|wait| wait.cause != WaitCause::DelayedAck)?;
+    let wait = waits::of_case(trials, plan).filter(|wait| wait.cause != WaitCause::DelayedAck)?;
     let ms = |us: f64| format!("{:.2} ms", us / 1e3);
     let text = format!(
         "a request waits for {} of {} on average, in which neither the driver nor a service uses a CPU or stands in line \

@@ -65,7 +65,7 @@ fn driver_reuse(trials: &Trials, case: &str, seen: &CaseProof) -> Option<String>
         ));
     }
     let opened = trials.sum(case, |trial| trial.result.connections_opened);
-    let requests: f64 = trials.of(case).map(served).sum();
+    let requests: f64 = trials.of_case(case).map(served).sum();
     let share = opened as f64 * f64::from(seen.spec.requests_per_connection) / requests.max(1.0);
     let count = trials.count(case) as u64;
     let wrong = if per_request {

@@ -30,7 +30,7 @@ fn trend(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, usize)> {
 fn own_trend(trials: &Trials, plan: &CasePlan, over: fn(&MeasuredTrial) -> f64) -> Option<(f64, usize)> {
     trend(
         trials
-            .of(&plan.case)
+            .of_case(&plan.case)
             .filter_map(|trial| Some((over(trial), primary(trial)?))),
     )
 }

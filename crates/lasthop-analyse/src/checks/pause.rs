@@ -76,7 +76,7 @@ fn of_reference(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
         percent(moved(
             trials,
             trials
-                .of(&plan.case)
+                .of_case(&plan.case)
                 .filter_map(|trial| Some((trial.round, primary(trial)?.ln())))
         )?)
     );

@@ -26,7 +26,10 @@ fn held(trial: &MeasuredTrial) -> Option<&HeldPorts> {
 }
 
 pub fn time_wait(trials: &Trials, plan: &CasePlan) -> Option<Finding> {
-    let worst = trials.of(&plan.case).filter_map(held).max_by_key(|held| held.held)?;
+    let worst = trials
+        .of_case(&plan.case)
+        .filter_map(held)
+        .max_by_key(|held| held.held)?;
     let place = match worst.roles.as_slice() {
         [] => String::new(),
         roles => format!(" of the network namespace of {}", roles.join(" and ")),

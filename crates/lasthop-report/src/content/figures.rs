@@ -143,7 +143,7 @@ fn figure_columns<'a>(mut columns: Columns<'a, Line<'a>>, lines: &[Line<'_>]) ->
         });
         let values = |line: &Line<'_>| -> Vec<Option<f64>> {
             // The requested rate is known even for a case without figures, but is not shown there.
-            let of = |(_, figure): &(Shown, &CaseColumn)| line.metrics.and_then(|_| figure.of(line.case));
+            let of = |(_, figure): &(Shown, &CaseColumn)| line.metrics.and_then(|_| figure.value_of(line.case));
             alike.iter().map(of).collect()
         };
         let writing = alike[0].0.writing;
@@ -204,7 +204,7 @@ pub fn cost_section(groups: &[Group<'_>]) -> Option<Section> {
     let summary = lines.first()?.group.summary();
     let mut columns = named(&lines);
     for role in roles(&lines) {
-        columns = columns.figures(&role, |line| line.metrics?.cpu_per_request.of(&role));
+        columns = columns.figures(&role, |line| line.metrics?.cpu_per_request.of_role(&role));
     }
     let mut headings = Vec::new();
     for one in &PER_REQUEST {

@@ -94,7 +94,7 @@ impl<'a> Line<'a> {
 
     /// CPU time that the case saves in a service.
     fn saved_in(&self, service: &str) -> Option<f64> {
-        let of = |metrics: &Metrics| metrics.cpu_per_request.of(service);
+        let of = |metrics: &Metrics| metrics.cpu_per_request.of_role(service);
         Some(of(self.reference)? - of(self.case)?)
     }
 

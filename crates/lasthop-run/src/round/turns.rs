@@ -297,7 +297,7 @@ impl Round {
         if runner.was_cut_off() || self.ready[case].take().is_none() {
             return Ok(());
         }
-        runner.fail(trouble.of(self.number, Some(block), runner.case(case)))
+        runner.fail(trouble.into_failure(self.number, Some(block), runner.case(case)))
     }
 }
 

@@ -129,7 +129,7 @@ pub static DIALECTS: [Dialect; EngineKind::ALL.len()] = [
 ];
 
 /// The dialect of an engine.
-pub fn of(kind: EngineKind) -> &'static Dialect {
+pub fn of_engine(kind: EngineKind) -> &'static Dialect {
     DIALECTS
         .iter()
         .find(|dialect| dialect.kind == kind)
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn reasons_name_what_to_do() {
-        let denied = of(EngineKind::Docker).advised("dial unix /var/run/docker.sock: connect: permission denied");
+        let denied =
+            of_engine(EngineKind::Docker).advised("dial unix /var/run/docker.sock: connect: permission denied");
         assert!(denied.contains("join the group `docker`"), "{denied}");
         for dialect in &DIALECTS {
             assert!(
@@ -229,7 +230,7 @@ mod tests {
         assert!(is_rootless("true netavark") && is_rootless("[name=seccomp,profile=builtin name=rootless]"));
         assert!(!is_rootless("false netavark") && !is_rootless("[name=seccomp,profile=builtin]"));
         let one = |_: &[&str]| Some("[{\"container_id\":0,\"host_id\":1000,\"size\":1}]".to_owned());
-        let flaw = of(EngineKind::Podman).flaw;
+        let flaw = of_engine(EngineKind::Podman).flaw;
         assert!(flaw("true netavark", &one).unwrap().contains("/etc/subuid"));
         assert_eq!(flaw("false netavark", &one), None);
         assert_eq!(flaw("true netavark", &|_| None), None);

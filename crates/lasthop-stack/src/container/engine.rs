@@ -119,7 +119,7 @@ impl Engine {
 
     /// The differences of this engine from others.
     pub fn dialect(&self) -> &'static Dialect {
-        dialect::of(self.kind)
+        dialect::of_engine(self.kind)
     }
 
     /// Runs a short command, and returns its standard output.
